@@ -1,0 +1,161 @@
+// What a job asks of the trusted process (job.json) and what it answers (the result line): docs/internals.md.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "sculler/candidate.h"
+#include "sculler/fill.h"
+
+namespace sculler::verify {
+
+enum class Target : uint8_t { kCuda, kEmu, kCpu };
+enum class Mode : uint8_t { kCheck, kBench };
+enum class Role : uint8_t { kInput, kOutput, kInOut, kScratch };
+
+// The words of docs/statuses.md that the trusted process can give.
+namespace status {
+inline constexpr const char* kPassed = "PASSED";
+inline constexpr const char* kLaunchError = "LAUNCH_ERROR";
+inline constexpr const char* kUnsupported = "UNSUPPORTED";
+inline constexpr const char* kIncorrect = "INCORRECT";
+inline constexpr const char* kRace = "RACE";
+inline constexpr const char* kDeadlock = "DEADLOCK";
+inline constexpr const char* kHang = "HANG";
+inline constexpr const char* kUninitialised = "UNINITIALISED";
+inline constexpr const char* kOutOfBounds = "OUT_OF_BOUNDS";
+inline constexpr const char* kTimeout = "TIMEOUT";
+inline constexpr const char* kOom = "OOM";
+inline constexpr const char* kCrash = "CRASH";
+inline constexpr const char* kCheat = "CHEAT";
+inline constexpr const char* kInternal = "INTERNAL";
+}  // namespace status
+
+struct BufferSpec {
+  std::string name;
+  Role role = Role::kInput;
+  uint32_t dtype = SCULLER_F32;    // sculler_dtype
+  uint64_t elements = 0;
+  uint64_t bytes = 0;
+  uint64_t row_elements = 0;       // the task's unit of a row; 0 in job.json means one row of `elements`
+  bool replicated = false;         // the same values on all ranks
+  uint32_t family = SCULLER_NORMAL;  // sculler_family, inputs only
+};
+
+struct IterationSpec {
+  int set = 0;
+  int content = -1;            // which inputs the set gets; -1: the session draws one that the set did not hold before
+  bool warm_up = false;
+  uint64_t delay_before_ns = 0;  // upper bounds: each rank draws below them (rule 7)
+  uint64_t delay_inside_ns = 0;
+};
+
+struct Deadlines {
+  uint64_t start_ms = 20000;      // until Hello, UniqueId, Pool
+  uint64_t setup_ms = 20000;
+  uint64_t iteration_ms = 20000;
+  uint64_t teardown_ms = 10000;
+};
+
+struct Tolerance {
+  double relative_l2 = 0;
+  double max_abs = 0;
+};
+
+// How far the ranks' clocks and the checker's may differ (docs/measuring.md).
+struct ClockRule {
+  uint64_t slack_ns = 1'000'000;  // absolute
+  double slack_fraction = 0.5;    // of the latency; the larger of both counts
+  uint64_t open_ns = 0;           // Run sent -> Opened received, longest believable; 0: not judged
+};
+
+struct JobSpec {
+  std::string job;
+  Target target = Target::kCpu;
+  Mode mode = Mode::kCheck;
+  std::string task;
+  int n_ranks = 1;
+  bool workload = false;          // ranks communicate: UniqueId is exchanged
+  sculler_problem problem{};
+  std::vector<BufferSpec> buffers;
+  int n_sets = 8;
+  int n_contents = 0;             // distinct inputs; 0: as many as sets
+  uint64_t seed = 0;
+  std::vector<IterationSpec> iterations;
+  Tolerance tolerance{};
+  std::string reference;          // reference.so
+  std::string expected;           // verify_backend.so on cuda
+  std::string expected_cache;     // folder; empty: none
+  std::string reference_key;      // hash of the task; empty: the reference file's content is hashed
+  Deadlines deadlines{};
+  ClockRule clock{};
+  std::vector<std::string> cuda_libraries;
+  std::vector<int> cuda_devices;
+  bool flush_l2 = false;
+  uint64_t reference_rows = 16;   // random rows checked against the reference on cuda
+  std::string emu_json;           // the "emu" object as text, for sculler-vm
+
+  [[nodiscard]] int inputs() const;
+  [[nodiscard]] int outputs() const;
+};
+
+Result<JobSpec> parse_job(std::string_view text);
+std::string print_job(const JobSpec& job);
+
+struct Comparison {
+  double relative_l2 = 0;   // over the buffer; infinity where anything is not finite
+  double max_abs = 0;
+  uint64_t bad = 0;         // elements beyond max_abs or not finite
+  int64_t first_bad = -1;
+  uint64_t unwritten = 0;   // elements that still hold the poison
+  int64_t first_unwritten = -1;
+  // NaN-safe: false where a comparison with NaN is.
+  [[nodiscard]] bool passes(const Tolerance& tolerance) const;
+};
+
+struct RankTimes {
+  uint64_t start_ns = 0;   // after the common start
+  uint64_t end_ns = 0;
+  uint64_t event_ns = 0;   // between events on the rank's stream: evidence
+};
+
+struct IterationResult {
+  int set = 0;
+  int content = 0;
+  bool warm_up = false;
+  uint64_t latency_ns = 0;      // common start to the last rank's completion
+  uint64_t checker_ns = 0;      // Run sent to the last Done received, by the checker's clock
+  bool clocks_agree = true;     // false: latency_ns is the checker's own, larger figure
+  std::vector<RankTimes> ranks;
+};
+
+struct FindingText {
+  std::string kind, text, file, other_file;
+  int line = 0, other_line = 0, rank = -1;
+};
+
+struct Outcome {
+  std::string status = status::kInternal;
+  std::string message;
+  std::string advice;
+  int rank = -1;
+  std::string where;
+  std::string buffer;            // of the worst comparison
+  Comparison errors{};           // the worst seen
+  std::vector<IterationResult> iterations;
+  std::vector<FindingText> findings;
+  std::string sync_hash, schedule;
+  std::string counters_json, trace_json;  // objects as text; empty: {}
+};
+
+// One line without a newline.
+std::string print_outcome(const Outcome& outcome);
+Result<Outcome> parse_outcome(std::string_view text);
+std::string_view target_name(Target target);
+
+}  // namespace sculler::verify
