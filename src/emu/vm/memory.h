@@ -6,7 +6,9 @@
 //   shared    = kSharedBase                        generic addresses of shared memory, resolved per block
 //   local     = kLocalBase                         generic addresses of local memory, resolved per thread
 //
-// kRankStride is a multiple of 4 GiB, as NCCL's `lsaFlatBase + rank * stride4G` needs.
+// kRankStride is a multiple of 4 GiB, as NCCL's `lsaFlatBase + rank * stride4G` needs. A rank's kNccl allocations lie in
+// the upper half of its heap, so that ranks which call ncclMemAlloc with the same sizes in the same order get the same
+// offsets whatever else they allocate. One Memory a process: the addresses are fixed.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +22,12 @@
 
 namespace sculler::emu {
 
-inline constexpr Address kDeviceBase = 0x1000'0000'0000;
-inline constexpr Address kHostBase = 0x2000'0000'0000;
+inline constexpr Address kDeviceBase = 0x2000'0000'0000;  // clear of AddressSanitizer's shadow
+inline constexpr Address kHostBase = 0x3000'0000'0000;
 inline constexpr Address kRankStride = 0x10'0000'0000;  // 64 GiB
 inline constexpr Address kSharedBase = 0x0300'0000'0000;
+inline constexpr Address kSharedWindow = 0x4'0000;       // 256 KiB of generic addresses a resident block
+inline constexpr uint32_t kSharedReserved = 1024;        // at the start of each window, never accessible
 inline constexpr Address kLocalBase = 0x0400'0000'0000;
 inline constexpr uint32_t kMaxRanks = 16;
 
@@ -41,6 +45,7 @@ struct Allocation {
 
 class Memory {
  public:
+  // Throws std::runtime_error where the address range cannot be mapped.
   Memory(int n_ranks, uint64_t bytes_per_rank, Observer* observer);
   ~Memory();
   Memory(const Memory&) = delete;
@@ -56,11 +61,36 @@ class Memory {
   [[nodiscard]] const Finding* check(int rank, Address address, uint64_t bytes) const;
   // "set 2 buffer C of rank 1 + 4096"
   [[nodiscard]] std::string describe(Address address) const;
-  // The memfd behind host(r), to be mapped at the same address by rank r.
+  // The memfd behind host(r), to be mapped at the same address by rank r; host_bytes() long, sealed against resizing.
   [[nodiscard]] int host_fd(int rank) const;
+  [[nodiscard]] uint64_t host_bytes() const { return bytes_; }
+  [[nodiscard]] int n_ranks() const { return n_ranks_; }
+  // Every allocation of a rank that is live, in order of address.
+  [[nodiscard]] std::vector<const Allocation*> live(int rank) const;
+
+  // The hot path of check(): the live allocation that holds all of [address, address + bytes) and that `rank` may
+  // touch, else null.
+  [[nodiscard]] const Allocation* reach(int rank, Address address, uint64_t bytes) const {
+    const Allocation* a = at(address);
+    if (a == nullptr || !a->live || (a->rank != rank && !a->peer_accessible)) return nullptr;
+    return address >= a->begin && bytes <= a->bytes && address - a->begin <= a->bytes - bytes ? a : nullptr;
+  }
 
  private:
   struct Impl;
+  static constexpr uint32_t kGranule = 256;
+  [[nodiscard]] const Allocation* at(Address address) const {
+    const bool host = address >= kHostBase;
+    const Address offset = address - (host ? kHostBase : kDeviceBase);
+    const uint64_t rank = offset / kRankStride, within = offset % kRankStride;
+    if (address < kDeviceBase || rank >= uint64_t(n_ranks_) || within >= bytes_) return nullptr;
+    const uint32_t id = granules_[host][rank][within / kGranule];
+    return id == 0 ? nullptr : table_[id];
+  }
+  int n_ranks_ = 0;
+  uint64_t bytes_ = 0;
+  uint32_t* granules_[2][kMaxRanks] = {};       // allocation id a granule, 0 = none
+  const Allocation* const* table_ = nullptr;    // by id
   std::unique_ptr<Impl> impl_;
 };
 
