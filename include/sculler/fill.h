@@ -184,7 +184,7 @@ SCULLER_HD double sculler_bits_value(uint32_t bits, uint32_t dtype) {
 // What an error may be beside the job's cap, as a fraction of the largest expected magnitude: twice the rounding of the
 // output's dtype. Keeps the cap meaningful for families of other magnitudes.
 SCULLER_HD double sculler_peak_fraction(uint32_t dtype) {
-  return dtype == SCULLER_BF16 ? 1.0 / 256 : dtype == SCULLER_F16 ? 1.0 / 1024 : dtype == SCULLER_I32 ? 0.0 : 1.0 / (1 << 20);
+  return dtype == SCULLER_BF16 ? 1.0 / 128 : dtype == SCULLER_F16 ? 1.0 / 1024 : dtype == SCULLER_I32 ? 0.0 : 1.0 / (1 << 20);
 }
 
 #endif
