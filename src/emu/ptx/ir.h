@@ -30,10 +30,11 @@ struct Operand {
     kRegister,   // reg; negated for `!%p`
     kImmediate,  // imm: two's complement, or the bits of an f32 / f64 literal (is_float, float_bits)
     kSymbol,     // symbol (a variable's or function's name), imm = offset from `sym+8`
-    kAddress,    // [reg+imm] or [symbol+imm]
+    kAddress,    // [reg+imm], [symbol+imm] or [imm]
     kVector,     // {a, b, ...}: elements; `_` is kSink
     kSpecial,    // %tid.x, %laneid, %clock64 ...: symbol holds the spelling
-    kLabel,      // branch target: symbol holds the name, imm its instruction index once resolved
+    kLabel,      // branch target: symbol holds the name, imm its instruction index (code.size() for a label behind the
+                 // last one); of a .branchtargets list (brx.idx): imm its index in Function::branch_tables
     kSink,       // _
     kPair,       // p|q in a destination: elements[0], elements[1]
     kList,       // (a, b) of a call: elements
@@ -44,7 +45,7 @@ struct Operand {
   uint8_t float_bits = 0;      // 32 or 64 where is_float
   int32_t reg = -1;
   int64_t imm = 0;
-  std::string_view symbol{};   // points into Module::strings
+  std::string_view symbol{};   // points into Module::source
   std::vector<Operand> elements;  // of kAddress too: coordinates of a tensor copy, [map, {x, y, z}]
 };
 
@@ -56,7 +57,7 @@ struct Instruction {
   bool guard_negated = false;
   uint32_t ptx_line = 0;                    // 1-based line in the PTX text
   uint32_t file = 0, line = 0;              // from .loc: index into Module::files, 1-based line; 0 = unknown
-  // True where .loc had inlined_at: `file`/`line` are the innermost; the caller's place is kept too.
+  // Where .loc had inlined_at: `file`/`line` are the innermost place, at_* the outermost, code that nobody inlined.
   uint32_t at_file = 0, at_line = 0;
   std::string_view text(std::string_view source) const;  // the instruction as written
   uint32_t begin = 0, end = 0;              // bytes in the source
@@ -70,7 +71,7 @@ struct Variable {
   uint32_t align = 1;
   uint64_t bytes = 0;         // 0 for `extern .shared x[]`
   bool is_extern = false, is_weak = false, is_visible = false;
-  std::vector<uint8_t> init;  // empty = zero
+  std::vector<uint8_t> init;  // the first bytes, init.size() <= bytes; the rest is zero
   struct Relocation { uint64_t at; std::string_view symbol; int64_t addend; bool generic; };
   std::vector<Relocation> relocations;  // initialisers that hold addresses
 };
@@ -82,7 +83,7 @@ struct Function {
   bool is_noreturn = false;
   std::vector<Variable> params;       // offsets follow from order and alignment
   std::vector<Variable> returns;      // .func only
-  std::vector<Variable> locals;       // .local and .shared declared inside
+  std::vector<Variable> locals;       // .local and .shared declared inside; .param of calls, one entry a name
   std::vector<Register> registers;
   std::vector<Instruction> code;
   std::vector<std::vector<uint32_t>> branch_tables;        // .branchtargets: instruction indices
@@ -95,8 +96,11 @@ struct Function {
   bool explicit_cluster = false;
 };
 
-// Owns the text; every string_view points into it or into `strings`.
+// Owns the text; every string_view points into it (or to a static name of a type). Not to be moved.
 struct Module {
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
   std::string source;
   uint32_t version_major = 0, version_minor = 0;
   std::string_view target;               // "sm_90a"
