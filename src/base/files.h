@@ -38,7 +38,8 @@ class Files {
 // A tree in memory. `capacity` bounds the sum of file sizes, to test a full disk.
 class MemoryFiles final : public Files {
  public:
-  [[nodiscard]] Result<std::string> read(const std::string& path, uint64_t max_bytes) override;
+  [[nodiscard]] Result<std::string> read(const std::string& path,
+                                         uint64_t max_bytes = uint64_t{1} << 28) override;
   [[nodiscard]] Status write_atomic(const std::string& path, std::string_view text) override;
   [[nodiscard]] Status append(const std::string& path, std::string_view text) override;
   [[nodiscard]] Result<std::vector<std::string>> list(const std::string& path) override;

@@ -1,0 +1,56 @@
+#include "base/toml.h"
+
+#include <gtest/gtest.h>
+
+namespace sculler {
+namespace {
+
+constexpr const char* kText = R"(name = "x"
+[sizes.emu]
+S = "256 * R"
+K = 256
+[[buffer]]
+role = "input"
+[[buffer]]
+role = 3
+)";
+
+TEST(Toml, SyntaxErrorNamesFileLineAndKey) {
+  auto parsed = parse_toml("[search]\nseed = 1\npatience = = 3\n", "run.toml");
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().code, ErrorCode::kBadInput);
+  EXPECT_TRUE(parsed.error().file.starts_with("run.toml:3:")) << parsed.error().file;
+  EXPECT_EQ(parsed.error().key, "search.patience");
+}
+
+TEST(Toml, ReaderNamesLineAndDottedKey) {
+  auto parsed = parse_toml(kText, "task.toml");
+  ASSERT_TRUE(parsed);
+  const TomlReader root(*parsed, "task.toml");
+  auto sizes = root.table("sizes");
+  ASSERT_TRUE(sizes);
+  auto emu = sizes->table("emu");
+  ASSERT_TRUE(emu);
+  EXPECT_EQ(emu->integer("K"), 256);
+  EXPECT_EQ(emu->integer("S").error().text(),
+            "task.toml:3: sizes.emu.S: an integer expected, a string found");
+  EXPECT_EQ(emu->integer("N").error().text(),
+            "task.toml:2: sizes.emu.N: is missing (add N with an integer)");
+  EXPECT_EQ(emu->integer("K", 300).error().text(), "task.toml:4: sizes.emu.K: 256 is below 300");
+  auto buffers = root.tables("buffer");
+  ASSERT_TRUE(buffers);
+  ASSERT_EQ(buffers->size(), 2u);
+  EXPECT_EQ((*buffers)[1].string("role").error().key, "buffer[1].role");
+  EXPECT_EQ(emu->only({"S", "KK"}).error().text(),
+            "task.toml:4: sizes.emu.K: is not a known key (did you mean KK?)");
+}
+
+TEST(Toml, QuoteRoundTrips) {
+  const std::string nasty = "a\"b\\c\n\t\x01µ";
+  auto parsed = parse_toml("x = " + toml_quote(nasty), "t");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(TomlReader(*parsed, "t").string("x"), nasty);
+}
+
+}  // namespace
+}  // namespace sculler
