@@ -191,6 +191,7 @@ struct ChildPlan {
     setrlimit(RLIMIT_CORE, &no_core);
     const ProcessLimits& l = o.limits;
     if (!limit(RLIMIT_CPU, l.cpu_seconds) || !limit(RLIMIT_AS, l.address_space_bytes) ||
+        !limit(RLIMIT_DATA, l.data_bytes) ||
         !limit(RLIMIT_FSIZE, l.file_bytes) || !limit(RLIMIT_NPROC, l.processes) ||
         !limit(RLIMIT_MEMLOCK, l.memlock_bytes)) {
       stop(2);

@@ -31,7 +31,8 @@ struct Stdio {
 
 // setrlimit values; what is empty stays as inherited. Core dumps are always off.
 struct ProcessLimits {
-  std::optional<uint64_t> cpu_seconds, address_space_bytes, file_bytes, open_files, processes, memlock_bytes;
+  std::optional<uint64_t> cpu_seconds, address_space_bytes, data_bytes, file_bytes, open_files, processes,
+      memlock_bytes;  // data_bytes: private writable memory; reserved addresses do not count
 };
 
 struct SpawnOptions {
