@@ -69,7 +69,7 @@ void Parser::address(Operand& out, uint32_t depth) {
     if (out.kind != Operand::Kind::kRegister && out.kind != Operand::Kind::kSymbol) {
       return fail("neither a register nor a symbol in an address");
     }
-    out.imm = offset();
+    if (out.kind == Operand::Kind::kRegister) out.imm = offset();
   }
   out.kind = Operand::Kind::kAddress;
   while (accept(',')) {
