@@ -34,10 +34,11 @@ if(SCULLER_WERROR)
 endif()
 
 if(SCULLER_SANITIZE)
-  add_compile_options(-fsanitize=${SCULLER_SANITIZE} -fno-omit-frame-pointer -g1)
+  # Only the targets of tests/fuzz link libFuzzer's main.
+  string(REPLACE "fuzzer" "fuzzer-no-link" sanitize "${SCULLER_SANITIZE}")
+  add_compile_options(-fsanitize=${sanitize} -fno-omit-frame-pointer -g1)
   if(SCULLER_SANITIZE MATCHES "undefined")
     add_compile_options(-fno-sanitize-recover=undefined)
   endif()
-
-  add_link_options(-fsanitize=${SCULLER_SANITIZE})
+  add_link_options(-fsanitize=${sanitize})
 endif()
