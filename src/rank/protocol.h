@@ -45,7 +45,8 @@ enum class FaultCode : int32_t {
   kTeardown = 8,
 };
 
-enum RunFlag : uint64_t { kFlushL2 = 1, kWarmUp = 2 };
+// kCalibrate: everything but the candidate, which is not loaded yet; `a` is then negative (docs/measuring.md).
+enum RunFlag : uint64_t { kFlushL2 = 1, kWarmUp = 2, kCalibrate = 4 };
 
 struct Message {
   uint32_t magic = kMagic;

@@ -69,9 +69,9 @@ struct Tolerance {
 
 // How far the ranks' clocks and the checker's may differ (docs/measuring.md).
 struct ClockRule {
-  uint64_t slack_ns = 1'000'000;  // absolute
-  double slack_fraction = 0.5;    // of the latency; the larger of both counts
-  uint64_t open_ns = 0;           // Run sent -> Opened received, longest believable; 0: not judged
+  int calibrations = 8;          // empty runs before the candidate is loaded
+  uint64_t slack_ns = 50'000;    // absolute, beyond what the empty runs showed
+  double slack_fraction = 0.03;  // of the latency; the larger of both counts
 };
 
 struct JobSpec {
@@ -114,6 +114,7 @@ struct Comparison {
   int64_t first_bad = -1;
   uint64_t unwritten = 0;   // elements that still hold the poison
   int64_t first_unwritten = -1;
+  double cap = 0;           // largest error that is not bad: the job's max_abs, or more where expected values are large
   // NaN-safe: false where a comparison with NaN is.
   [[nodiscard]] bool passes(const Tolerance& tolerance) const;
 };

@@ -60,7 +60,7 @@ class Device {
   [[nodiscard]] virtual bool real_time() const { return true; }
   // emu: virtual time of the region that just ended, 0 if unknown.
   virtual uint64_t virtual_latency_ns() { return 0; }
-  // emu: Run was sent to all ranks / every Done arrived and the comparison is made; a finding ends the job.
+  // emu: Run is about to be sent / every Done arrived, nothing is compared yet; a finding ends the job.
   virtual void region_opens(int iteration, int set) { (void)iteration, (void)set; }
   virtual std::optional<Outcome> region_closed(int iteration) { (void)iteration; return std::nullopt; }
 };

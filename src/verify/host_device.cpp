@@ -1,0 +1,168 @@
+#include "verify/host_device.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "verify/socket_ranks.h"
+
+namespace sculler::verify {
+
+void fill_host(const BufferSpec& b, uint64_t key, void* data) {
+  for (uint64_t i = 0; i < b.elements; ++i)
+    sculler_store_bits(data, i, b.dtype, sculler_element(key, i, b.row_elements, b.family, b.dtype));
+}
+
+void poison_host(const BufferSpec& b, void* data) {
+  const uint32_t bits = sculler_poison(b.dtype);
+  for (uint64_t i = 0; i < b.elements; ++i) sculler_store_bits(data, i, b.dtype, bits);
+}
+
+uint64_t changed_host(const BufferSpec& b, uint64_t key, const void* data) {
+  uint64_t changed = 0;
+  for (uint64_t i = 0; i < b.elements; ++i) {
+    if (sculler_load_bits(data, i, b.dtype) != sculler_element(key, i, b.row_elements, b.family, b.dtype)) ++changed;
+  }
+  return changed;
+}
+
+Comparison compare_host(const BufferSpec& b, const void* data, const ExpectedBuffer& expected, const Tolerance& tolerance) {
+  Comparison c;
+  c.cap = std::max(tolerance.max_abs, expected.peak * sculler_peak_fraction(b.dtype));
+  const uint32_t poison = sculler_poison(b.dtype);
+  for (uint64_t i = b.elements; i-- > 0;) {
+    if (sculler_load_bits(data, i, b.dtype) != poison) continue;
+    ++c.unwritten;
+    c.first_unwritten = static_cast<int64_t>(i);
+  }
+  double squares = 0;
+  bool finite = true;
+  for (uint64_t i = 0; i < b.elements; ++i) {
+    const double error = std::abs(sculler_bits_value(sculler_load_bits(data, i, b.dtype), b.dtype) - expected.values[i]);
+    if (!(error <= std::numeric_limits<double>::max())) finite = false;
+    else {
+      squares += error * error;
+      c.max_abs = std::max(c.max_abs, error);
+    }
+    if (!(error <= c.cap)) {
+      if (c.bad++ == 0) c.first_bad = static_cast<int64_t>(i);
+    }
+  }
+  if (!finite) {
+    c.relative_l2 = c.max_abs = std::numeric_limits<double>::infinity();
+    return c;
+  }
+  // Errors below the smallest normal number are not held against anyone: flushing denormals is allowed.
+  const double floor = std::sqrt(static_cast<double>(b.elements)) * (b.dtype == SCULLER_F16 ? 6.2e-5 : 1.2e-38);
+  c.relative_l2 = std::sqrt(squares) / std::max(expected.norm, floor);
+  return c;
+}
+
+HostDevice::HostDevice(const JobSpec& job, Reference& reference)
+    : job_(job), reference_(reference),
+      mapped_(static_cast<std::size_t>(job.n_ranks) * static_cast<std::size_t>(job.n_sets) * job.buffers.size(), nullptr) {}
+
+std::size_t HostDevice::index(int rank, int set, int buffer) const {
+  return (static_cast<std::size_t>(rank) * static_cast<std::size_t>(job_.n_sets) + static_cast<std::size_t>(set)) *
+             job_.buffers.size() +
+         static_cast<std::size_t>(buffer);
+}
+
+void* HostDevice::at(int rank, int set, int buffer) const {
+  void* data = mapped_.at(index(rank, set, buffer));
+  if (data == nullptr) throw std::logic_error("a buffer is used before it was adopted");
+  return data;
+}
+
+Status HostDevice::adopt(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd fd) {
+  const BufferSpec& b = job_.buffers.at(static_cast<std::size_t>(buffer));
+  if (bytes < b.bytes) {
+    return fail(ErrorCode::kProtocol, "rank " + std::to_string(rank) + " announced " + std::to_string(bytes) +
+                                          " bytes for " + b.name + ", which needs " + std::to_string(b.bytes));
+  }
+  auto mapped = map(rank, set, buffer, address, bytes, std::move(fd));
+  if (!mapped) return fail(mapped.error());
+  mapped_[index(rank, set, buffer)] = *mapped;
+  return {};
+}
+
+Status HostDevice::fill(int rank, int set, int buffer, int content) {
+  const BufferSpec& b = job_.buffers.at(static_cast<std::size_t>(buffer));
+  void* data = at(rank, set, buffer);
+  fill_host(b, input_key(job_, rank, buffer, content), data);
+  written(rank, data, b.bytes, false);
+  return {};
+}
+
+Status HostDevice::poison_outputs(int rank, int set) {
+  for (std::size_t i = 0; i < job_.buffers.size(); ++i) {
+    const BufferSpec& b = job_.buffers[i];
+    if (b.role != Role::kOutput && b.role != Role::kScratch) continue;
+    void* data = at(rank, set, static_cast<int>(i));
+    poison_host(b, data);
+    written(rank, data, b.bytes, true);
+  }
+  return {};
+}
+
+Result<Comparison> HostDevice::compare(int rank, int set, int buffer, int content) {
+  auto expected = reference_.expected(content, rank, buffer);
+  if (!expected) return fail(expected.error());
+  return compare_host(job_.buffers.at(static_cast<std::size_t>(buffer)), at(rank, set, buffer), **expected, job_.tolerance);
+}
+
+Result<uint64_t> HostDevice::changed_inputs(int rank, int set, int content) {
+  uint64_t changed = 0;
+  for (std::size_t i = 0; i < job_.buffers.size(); ++i) {
+    if (job_.buffers[i].role != Role::kInput) continue;
+    const int buffer = static_cast<int>(i);
+    changed += changed_host(job_.buffers[i], input_key(job_, rank, buffer, content), at(rank, set, buffer));
+  }
+  return changed;
+}
+
+Status HostDevice::prepare(int content) {
+  // Outside of the timed region, so that the comparison follows it at once.
+  for (int r = 0; r < job_.n_ranks; ++r) {
+    for (std::size_t i = 0; i < job_.buffers.size(); ++i) {
+      const Role role = job_.buffers[i].role;
+      if (role != Role::kOutput && role != Role::kInOut) continue;
+      if (auto e = reference_.expected(content, r, static_cast<int>(i)); !e) return fail(e.error());
+    }
+  }
+  return {};
+}
+
+uint64_t HostDevice::now_ns() { return monotonic_ns(); }
+
+MemfdDevice::~MemfdDevice() {
+  for (const auto& [data, bytes] : maps_) ::munmap(data, bytes);
+}
+
+Result<void*> MemfdDevice::map(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd fd) {
+  (void)set, (void)buffer, (void)address;
+  const auto refuse = [&](const std::string& why) {
+    return fail(ErrorCode::kProtocol, "rank " + std::to_string(rank) + " sent a buffer that " + why);
+  };
+  struct stat info{};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return refuse("has no descriptor");
+  // Without the seal a rank could shrink the file under the checker's feet.
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return refuse("is no memfd sealed against shrinking");
+  if (static_cast<uint64_t>(info.st_size) < bytes) return refuse("is smaller than announced");
+  if (!files_.emplace(static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino)).second)
+    return refuse("it sent already");
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  if (data == MAP_FAILED) return fail(ErrorCode::kIo, std::string("mmap of a buffer: ") + std::strerror(errno));
+  maps_.emplace_back(data, bytes);
+  return data;
+}
+
+}  // namespace sculler::verify

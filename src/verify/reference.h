@@ -1,0 +1,64 @@
+// Expected outputs in float64 from a task's reference.so, kept in memory and in a cache of files that all candidates
+// share. Trusted task code in a trusted process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "verify/job.h"
+
+namespace sculler::verify {
+
+// The bytes of one input of one rank as fill() writes them.
+std::vector<std::byte> make_input(const JobSpec& job, int rank, int buffer, int content);
+// The stream key of sculler/fill.h for a buffer of a rank.
+uint64_t input_key(const JobSpec& job, int rank, int buffer, int content);
+
+// One output of one rank.
+struct ExpectedBuffer {
+  std::vector<double> values;
+  double peak = 0;   // largest finite magnitude
+  double norm = 0;   // square root of the sum of squares
+};
+
+class Reference {
+ public:
+  // `job` must outlive the object. kNotFound / kVersion: the library or its entry point.
+  static Result<std::unique_ptr<Reference>> load(const JobSpec& job);
+  ~Reference();
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+
+  // All rows of one output buffer. The pointer stays valid until another content is asked for.
+  Result<const ExpectedBuffer*> expected(int content, int rank, int buffer);
+  // The listed rows of one output buffer, not cached: rows.size() * row_elements values.
+  Result<std::vector<double>> rows(int content, int rank, int buffer, const std::vector<int64_t>& rows);
+  // Hash of everything that decides expected values, as text for cache keys.
+  [[nodiscard]] const std::string& key() const { return key_; }
+  [[nodiscard]] uint64_t computed() const { return computed_; }
+
+ private:
+  using Function = int (*)(const sculler_problem*, int, int, const void* const*, void* const*, const int64_t*, int64_t);
+  explicit Reference(const JobSpec& job) : job_(job) {}
+  Status compute(int content, int rank);
+  const std::vector<std::vector<std::byte>>& inputs(int content);
+  [[nodiscard]] std::string cache_path(int content, int rank) const;
+  bool load_cached(int content, int rank);
+  void save_cached(int content, int rank);
+
+  const JobSpec& job_;
+  void* library_ = nullptr;
+  Function function_ = nullptr;
+  std::string key_;
+  int inputs_content_ = -1;
+  std::vector<std::vector<std::byte>> inputs_;   // rank * inputs + input
+  int content_ = -1;                             // of what is held
+  std::map<std::pair<int, int>, ExpectedBuffer> held_;  // (rank, buffer)
+  uint64_t computed_ = 0;
+};
+
+}  // namespace sculler::verify

@@ -1,0 +1,225 @@
+#include "verify/host_device.h"
+
+#include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include "base/files.h"
+#include "verify/fake_ranks.h"
+
+namespace sculler::verify {
+namespace {
+
+BufferSpec vector_of(uint64_t n, uint32_t dtype = SCULLER_F32) {
+  BufferSpec b;
+  b.name = "Y";
+  b.role = Role::kOutput;
+  b.dtype = dtype;
+  b.elements = n;
+  b.row_elements = n;
+  b.bytes = n * sculler_dtype_bytes(dtype);
+  return b;
+}
+
+ExpectedBuffer ones(uint64_t n) {
+  ExpectedBuffer e;
+  e.values.assign(n, 1.0);
+  e.peak = 1;
+  e.norm = std::sqrt(static_cast<double>(n));
+  return e;
+}
+
+TEST(Compare, ExactPasses) {
+  const BufferSpec b = vector_of(100);
+  std::vector<float> data(100, 1.0f);
+  const Comparison c = compare_host(b, data.data(), ones(100), {1e-6, 1e-6});
+  EXPECT_TRUE(c.passes({1e-6, 1e-6}));
+  EXPECT_EQ(c.relative_l2, 0);
+}
+
+TEST(Compare, OneWrongElementIsFoundWhereverItIs) {
+  const BufferSpec b = vector_of(100);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{57}, std::size_t{99}}) {
+    std::vector<float> data(100, 1.0f);
+    data[at] = 1.5f;
+    const Comparison c = compare_host(b, data.data(), ones(100), {0.5, 0.25});
+    EXPECT_FALSE(c.passes({0.5, 0.25}));
+    EXPECT_EQ(c.bad, 1u);
+    EXPECT_EQ(c.first_bad, static_cast<int64_t>(at));
+    EXPECT_DOUBLE_EQ(c.max_abs, 0.5);
+  }
+}
+
+TEST(Compare, NanInfinityAndPoisonFail) {
+  const BufferSpec b = vector_of(10);
+  for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+    std::vector<float> data(10, 1.0f);
+    data[3] = bad;
+    const Comparison c = compare_host(b, data.data(), ones(10), {1e30, 1e30});
+    EXPECT_FALSE(c.passes({1e30, 1e30}));
+    EXPECT_EQ(c.bad, 1u);
+    EXPECT_EQ(c.unwritten, 0u);
+  }
+  std::vector<float> data(10, 1.0f);
+  poison_host(b, data.data());
+  data[0] = 1.0f;
+  const Comparison c = compare_host(b, data.data(), ones(10), {1e30, 1e30});
+  EXPECT_EQ(c.unwritten, 9u);
+  EXPECT_EQ(c.first_unwritten, 1);
+}
+
+TEST(Compare, ReferenceThatLeavesARowOutFails) {
+  const BufferSpec b = vector_of(10);
+  ExpectedBuffer e = ones(10);
+  e.values[9] = std::nan("");
+  const std::vector<float> data(10, 1.0f);
+  EXPECT_FALSE(compare_host(b, data.data(), e, {1e30, 1e30}).passes({1e30, 1e30}));
+}
+
+TEST(Compare, CapGrowsWithThePeak) {
+  const BufferSpec b = vector_of(4, SCULLER_BF16);
+  ExpectedBuffer e;
+  e.values = {1000, 1, 1, 1};
+  e.peak = 1000;
+  e.norm = 1000;
+  const std::vector<uint16_t> data = {sculler_to_bf16(1004.0f), sculler_to_bf16(1.0f), sculler_to_bf16(1.0f),
+                                      sculler_to_bf16(1.0f)};
+  EXPECT_TRUE(compare_host(b, data.data(), e, {0.01, 0.1}).passes({0.01, 0.1}));
+}
+
+TEST(Inputs, ChangedElementsAreCounted) {
+  const BufferSpec b = vector_of(1000, SCULLER_BF16);
+  std::vector<uint16_t> data(1000);
+  fill_host(b, 42, data.data());
+  EXPECT_EQ(changed_host(b, 42, data.data()), 0u);
+  data[7] ^= 1;
+  data[999] ^= 0x8000;
+  EXPECT_EQ(changed_host(b, 42, data.data()), 2u);
+}
+
+rank::UniqueFd make_memfd(uint64_t bytes, bool seal) {
+  rank::UniqueFd fd(memfd_create("t", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
+  if (seal) {
+    EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  }
+  return fd;
+}
+
+class HostDeviceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/sculler-expected-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    job_ = test::small_job(2);
+    job_.reference = SCULLER_TEST_REFERENCE;
+    job_.expected_cache = folder_;
+    for (BufferSpec& b : job_.buffers) b.row_elements = 16;
+  }
+  void TearDown() override { ASSERT_TRUE(real_files().remove_all(folder_)); }
+  std::unique_ptr<Reference> load() {
+    auto reference = Reference::load(job_);
+    EXPECT_TRUE(reference) << reference.error().text();
+    return std::move(*reference);
+  }
+  std::string folder_;
+  JobSpec job_;
+};
+
+TEST_F(HostDeviceTest, FillRunCompare) {
+  auto reference = load();
+  MemfdDevice device(job_, *reference);
+  rank::UniqueFd in = make_memfd(256, true), out = make_memfd(256, true);
+  auto* x = static_cast<float*>(mmap(nullptr, 256, PROT_READ | PROT_WRITE, MAP_SHARED, in.get(), 0));
+  auto* y = static_cast<float*>(mmap(nullptr, 256, PROT_READ | PROT_WRITE, MAP_SHARED, out.get(), 0));
+  ASSERT_TRUE(device.adopt(1, 3, 0, 0, 256, std::move(in)));
+  ASSERT_TRUE(device.adopt(1, 3, 1, 0, 256, std::move(out)));
+  ASSERT_TRUE(device.fill(1, 3, 0, 2));
+  ASSERT_TRUE(device.poison_outputs(1, 3));
+  EXPECT_TRUE(std::isnan(y[5]));
+  auto before = device.compare(1, 3, 1, 2);
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->unwritten, 64u);
+  for (int i = 0; i < 64; ++i) y[i] = 2 * x[i];
+  EXPECT_TRUE(device.compare(1, 3, 1, 2)->passes(job_.tolerance));
+  EXPECT_FALSE(device.compare(1, 3, 1, 1)->passes(job_.tolerance));   // other inputs
+  EXPECT_THROW((void)device.compare(0, 3, 1, 2), std::logic_error);   // never adopted
+  EXPECT_EQ(*device.changed_inputs(1, 3, 2), 0u);
+  x[0] = 0;
+  EXPECT_EQ(*device.changed_inputs(1, 3, 2), 1u);
+  munmap(x, 256);
+  munmap(y, 256);
+}
+
+TEST_F(HostDeviceTest, RefusesWhatARankCouldTakeBack) {
+  auto reference = load();
+  MemfdDevice device(job_, *reference);
+  EXPECT_FALSE(device.adopt(0, 0, 0, 0, 256, {}));
+  EXPECT_FALSE(device.adopt(0, 0, 0, 0, 256, make_memfd(256, false)));
+  EXPECT_FALSE(device.adopt(0, 0, 0, 0, 256, make_memfd(255, true)));
+  EXPECT_FALSE(device.adopt(0, 0, 0, 0, 8, make_memfd(256, true)));
+  rank::UniqueFd fd = make_memfd(256, true);
+  rank::UniqueFd twice(dup(fd.get()));
+  EXPECT_TRUE(device.adopt(0, 0, 0, 0, 256, std::move(fd)));
+  EXPECT_FALSE(device.adopt(0, 0, 1, 0, 256, std::move(twice)));
+}
+
+TEST_F(HostDeviceTest, ExpectedValuesAreSharedThroughFiles) {
+  {
+    auto first = load();
+    ASSERT_TRUE(first->expected(1, 0, 1));
+    EXPECT_EQ(first->computed(), 1u);
+  }
+  auto second = load();
+  auto e = second->expected(1, 0, 1);
+  ASSERT_TRUE(e);
+  EXPECT_EQ(second->computed(), 0u);
+  const auto x = make_input(job_, 0, 0, 1);
+  float value = 0;
+  std::memcpy(&value, x.data() + 4 * 9, 4);
+  EXPECT_EQ((*e)->values[9], 2.0 * static_cast<double>(value));
+  // Another seed, another rank, a damaged file: computed afresh.
+  ASSERT_TRUE(second->expected(1, 1, 1));
+  EXPECT_EQ(second->computed(), 1u);
+  for (const std::string& name : *real_files().list(folder_)) {
+    const std::string path = join_path(folder_, name);
+    std::string text = *real_files().read(path);
+    text[100] ^= 1;
+    ASSERT_TRUE(real_files().write_atomic(path, text));
+  }
+  auto third = load();
+  ASSERT_TRUE(third->expected(1, 0, 1));
+  EXPECT_EQ(third->computed(), 1u);
+  job_.seed = 8;
+  EXPECT_NE(load()->key(), third->key());
+}
+
+TEST_F(HostDeviceTest, RowsAreThoseAskedFor) {
+  auto reference = load();
+  auto all = reference->expected(0, 1, 1);
+  ASSERT_TRUE(all);
+  auto rows = reference->rows(0, 1, 1, {3, 1});
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows->size(), 32u);
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ((*rows)[i], (*all)->values[48 + i]);
+    EXPECT_EQ((*rows)[16 + i], (*all)->values[16 + i]);
+  }
+}
+
+TEST_F(HostDeviceTest, MissingReferenceSaysWhichFile) {
+  job_.reference = "/nonexistent/reference.so";
+  auto reference = Reference::load(job_);
+  ASSERT_FALSE(reference);
+  EXPECT_NE(reference.error().text().find("/nonexistent/reference.so"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sculler::verify
