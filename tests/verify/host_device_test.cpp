@@ -188,7 +188,10 @@ TEST_F(HostDeviceTest, ExpectedValuesAreSharedThroughFiles) {
   // Another seed, another rank, a damaged file: computed afresh.
   ASSERT_TRUE(second->expected(1, 1, 1));
   EXPECT_EQ(second->computed(), 1u);
-  for (const std::string& name : *real_files().list(folder_)) {
+  const auto names = real_files().list(folder_);
+  ASSERT_TRUE(names);
+  EXPECT_EQ(names->size(), 2u);
+  for (const std::string& name : *names) {
     const std::string path = join_path(folder_, name);
     std::string text = *real_files().read(path);
     text[100] ^= 1;
