@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -56,6 +57,7 @@ struct Trace {
   std::vector<std::string> names;
   uint32_t base = 0;                      // id of ops[0]: grows when the trace is cleared
 
+  std::map<std::string, uint32_t> index;  // of names
   uint32_t intern(const std::string& name);
 };
 
