@@ -40,6 +40,7 @@ constexpr int kStageBytes = (TILE_M + TILE_N) * kTileK * 2;
 constexpr int kPitch = TILE_N + 8;  // elements of a staged row of C; 8 more keep the banks apart
 constexpr int kSharedBytes =
     STAGES * kStageBytes > TILE_M * kPitch * 2 ? STAGES * kStageBytes : TILE_M * kPitch * 2;
+constexpr int kResident = TILE_M * TILE_N <= 128 * 128 ? 2 : 1;  // blocks a multiprocessor
 static_assert(kFragM >= 1 && kFragN >= 2 && kFragN % 2 == 0, "tile too small for 2 x 4 warps");
 
 struct Peers {
@@ -87,10 +88,10 @@ __device__ __forceinline__ void load_tile(unsigned to, const __nv_bfloat16* from
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kResident)
     gemm_tile_store(const __nv_bfloat16* __restrict__ a, const __nv_bfloat16* __restrict__ b,
                     Peers peers, ga_shape shape, unsigned long long* finished, ncclDevComm comm) {
-  extern __shared__ __align__(1024) unsigned char shared[];
+  extern __shared__ __align__(128) unsigned char shared[];
   const int tiles_m = static_cast<int>((shape.rows + TILE_M - 1) / TILE_M);
   const int tiles_n = static_cast<int>((shape.n + TILE_N - 1) / TILE_N);
   // GROUP_M rows of tiles are walked column by column, so that a wave shares its operands in L2.
