@@ -1,0 +1,458 @@
+#include "eval/cascade.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "base/random.h"
+#include "base/strings.h"
+
+namespace sculler::eval {
+namespace {
+
+class Stopwatch {
+ public:
+  Stopwatch(Verdict& verdict, Stage stage) : verdict_(verdict), stage_(stage) {}
+  ~Stopwatch() {
+    const auto spent = std::chrono::steady_clock::now() - start_;
+    verdict_.cost_ms[std::string(stage_name(stage_))] += std::chrono::duration<double, std::milli>(spent).count();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  Verdict& verdict_;
+  Stage stage_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+bool refuse(Verdict& v, std::string status, std::string message, std::string advice = {}) {
+  v.status = std::move(status);
+  v.message = std::move(message);
+  v.advice = std::move(advice);
+  return false;
+}
+
+bool refuse(Verdict& v, const Error& error) {
+  Error plain = error;
+  plain.cure.clear();
+  return refuse(v, "INTERNAL", plain.text(), error.cure);
+}
+
+// "sm_90a" or "90a" → "90a".
+std::string arch_number(std::string_view arch) {
+  return std::string(arch.starts_with("sm_") ? arch.substr(3) : arch);
+}
+
+}  // namespace
+
+struct Cascade::Context {
+  const Job& job;
+  Verdict v{};
+  task::Task task{};
+  std::optional<task::Profile> profile{};
+  std::optional<task::Problem> problem{}, predict{};
+  std::string arch = "90a";
+  std::string candidate{}, rank_backend{}, verify_backend{}, reference{};
+  std::optional<Prediction> predicted{};
+
+  [[nodiscard]] uint64_t seed(std::string_view salt) const { return Random(job.seed, salt).next(); }
+};
+
+Verdict Cascade::run(const Job& job) {
+  Context c{.job = job};
+  Verdict& v = c.v;
+  v.job = job.id;
+  v.target = target_name(job.target);
+  v.size = job.size;
+  v.seed = job.seed;
+  v.source_sha256 = source_hash(job);
+  v.containment = machine_.containment;
+  if (!machine_.containment_why.empty()) v.notes.push_back("containment: " + machine_.containment_why);
+
+  using Step = bool (Cascade::*)(Context&);
+  struct Entry {
+    Stage stage;
+    Step step;
+    bool always;
+  };
+  // Nothing runs without an artifact, so compiling is not optional; stages before it may be left out.
+  const std::array<Entry, 7> steps{{{Stage::kLint, &Cascade::lint, false},
+                                    {Stage::kCompile, &Cascade::compile, true},
+                                    {Stage::kEmulate, &Cascade::emulate, false},
+                                    {Stage::kRun, &Cascade::run_and_verify, false},
+                                    {Stage::kStress, &Cascade::stress, false},
+                                    {Stage::kBench, &Cascade::bench, false},
+                                    {Stage::kConfirm, &Cascade::confirm, false}}};
+  v.stage = stage_name(job.stages.empty() ? Stage::kLint : job.stages.front());
+  if (!load(c)) return std::move(c.v);
+  v.status = "PASSED";
+  const Stage last = job.stages.empty() ? Stage::kCompile : job.stages.back();
+  for (const auto& [stage, step, always] : steps) {
+    if (stage > last || (!always && !job.wants(stage))) continue;
+    v.stage = stage_name(stage);
+    const Stopwatch watch(v, stage);
+    if (!(this->*step)(c)) break;
+  }
+  return std::move(c.v);
+}
+
+bool Cascade::load(Context& c) {
+  auto loaded = task::load_task(files_, c.job.task);
+  if (!loaded) return refuse(c.v, loaded.error());
+  c.task = std::move(*loaded);
+  if (!c.job.profile.empty()) {
+    auto profile = task::load_profile(files_, c.job.profile);
+    if (!profile) return refuse(c.v, profile.error());
+    c.profile = std::move(*profile);
+    if (!c.profile->arch.empty()) c.arch = arch_number(c.profile->arch);
+  }
+  if (c.job.target == Target::kCuda && !machine_.cuda_arch.empty()) c.arch = machine_.cuda_arch;
+  auto problem = c.task.problem(c.job.size, c.job.n_ranks);
+  if (!problem) return refuse(c.v, problem.error());
+  c.problem = std::move(*problem);
+  if (!c.job.predict_size.empty()) {
+    auto predict = c.task.problem(c.job.predict_size, c.job.n_ranks);
+    if (!predict) return refuse(c.v, predict.error());
+    c.predict = std::move(*predict);
+  }
+  if (c.job.target == Target::kCuda && machine_.gpus < c.job.n_ranks) {
+    return refuse(c.v, "INTERNAL",
+                  std::to_string(c.job.n_ranks) + " GPUs are asked for and " + std::to_string(machine_.gpus) +
+                      " are here",
+                  "Use --ranks " + std::to_string(std::max(1, machine_.gpus)) + " or the target emu.");
+  }
+  return true;
+}
+
+bool Cascade::lint(Context& c) {
+  auto problem = linter_.lint(c.job, c.task, c.profile ? &*c.profile : nullptr);
+  if (!problem) return true;
+  c.v.where = problem->where;
+  return refuse(c.v, problem->status, problem->message, problem->advice);
+}
+
+bool Cascade::compile(Context& c) {
+  const bool cubin = c.job.target == Target::kCuda;
+  const auto built = artifacts_.candidate(c.job, c.task, c.arch, cubin);
+  if (!built.ok) {
+    c.v.where = built.where;
+    return refuse(c.v, built.status, built.message, built.advice);
+  }
+  c.candidate = built.artifact;
+  c.v.artifact_sha256 = built.sha256;
+  c.v.facts = built.facts;
+  if (built.cached) c.v.facts["compile_cached"] = 1;
+  return true;
+}
+
+bool Cascade::backends(Context& c, Target target) {
+  const auto need = [&](std::string& slot, const char* what, auto&& build) {
+    if (!slot.empty()) return true;
+    const CompileOutcome built = build();
+    if (built.ok) {
+      slot = built.artifact;
+      return true;
+    }
+    return refuse(c.v, "INTERNAL",
+                  std::string(what) + " could not be built: " + (built.where.empty() ? "" : built.where + ": ") +
+                      built.message,
+                  built.advice);
+  };
+  if (!need(c.reference, "the task's reference", [&] { return artifacts_.reference(c.job, c.task); })) return false;
+  if (target == Target::kCpu) return true;
+  const bool cubin = c.job.target == Target::kCuda;
+  if (!need(c.rank_backend, "rank_backend.so", [&] { return artifacts_.rank_backend(c.job, c.arch, cubin); })) {
+    return false;
+  }
+  if (target == Target::kEmu) return true;
+  return need(c.verify_backend, "verify_backend.so", [&] { return artifacts_.verify_backend(c.job, c.task, c.arch); });
+}
+
+RunPaths Cascade::paths(Context& c, Target target, const std::string& artifact) {
+  RunPaths p;
+  p.candidate = artifact;
+  p.rank_backend = c.rank_backend;
+  p.reference = c.reference;
+  p.expected_cache = machine_.expected_cache;
+  p.profile = c.profile ? c.profile->path : "";
+  if (target == Target::kEmu) p.libraries = machine_.dropins;
+  if (target == Target::kCuda) {
+    p.libraries = machine_.cuda_libraries;
+    p.verify_backend = c.verify_backend;
+  }
+  return p;
+}
+
+Result<GroupSpec> Cascade::group_spec(Context& c, const RunPlan& plan, const std::string& artifact,
+                                      int64_t& timeout_ms, const char* label) {
+  const auto where = paths(c, plan.target, artifact);
+  const bool multicast = c.profile && c.profile->multicast;
+  const int nccl = c.job.carried.nccl_version != 0 ? c.job.carried.nccl_version : machine_.nccl_version;
+  auto specs = build_specs(c.job, c.task, plan, where, nccl, multicast, machine_.n_threads);
+  if (!specs) return fail(specs.error());
+  timeout_ms = specs->timeout_ms;
+  GroupSpec g;
+  g.target = plan.target;
+  g.n_ranks = plan.problem.n_ranks;
+  g.job_json = std::move(specs->job_json);
+  g.rank_json = std::move(specs->rank_json);
+  g.label = label;
+  g.env = rank_environment(c.profile ? c.profile->env : Environment{}, multicast);
+  if (plan.target == Target::kCuda) g.trusted_env = g.env;
+  g.binds.push_back({.source = artifact});
+  if (plan.target != Target::kCpu) g.binds.push_back({.source = where.rank_backend});
+  for (const auto& library : where.libraries) g.binds.push_back({.source = library});
+  return g;
+}
+
+RunResult Cascade::launch(Context& c, const RunPlan& plan, Stage stage) {
+  RunResult result;
+  int64_t timeout_ms = 0;
+  auto spec = group_spec(c, plan, c.candidate, timeout_ms, stage_name(stage).data());
+  if (!spec) {
+    result.message = spec.error().text();
+    return result;
+  }
+  const bool cuda = plan.target == Target::kCuda;
+  std::optional<Gate::Pass> pass;
+  if (cuda) pass.emplace(device_);
+  auto outcome = run_group(launcher_, *spec, timeout_ms, cuda ? 3000 : 1000);
+  if (!outcome) {
+    result.message = outcome.error().text();
+    return result;
+  }
+  c.v.cost_ms["cpu"] += outcome->cpu_ms;
+  return result_of(*outcome);
+}
+
+bool Cascade::take(Context& c, const RunResult& r, Stage stage) {
+  Verdict& v = c.v;
+  if (r.relative_l2) v.relative_l2 = std::max(v.relative_l2.value_or(0), *r.relative_l2);
+  if (r.max_abs) v.max_abs = std::max(v.max_abs.value_or(0), *r.max_abs);
+  if (!r.sync_hash.empty()) v.sync_hash = r.sync_hash;
+  if (!r.schedule.empty()) v.schedule = r.schedule;
+  for (const auto& note : r.notes) {
+    if (std::find(v.notes.begin(), v.notes.end(), note) == v.notes.end()) v.notes.push_back(note);
+  }
+  if (stage == Stage::kEmulate) {
+    v.counters = r.counters;
+    v.trace = r.trace;
+  }
+  if (r.passed()) return true;
+  v.findings = r.findings;
+  v.rank = r.rank;
+  v.where = r.where;
+  return refuse(v, r.status, r.message, r.advice);
+}
+
+bool Cascade::emulate(Context& c) {
+  if (!c.job.is_cuda_source() || c.job.target == Target::kCpu) return true;
+  const bool cuda = c.job.target == Target::kCuda;
+  if (machine_.dropins.empty()) {
+    if (cuda) {
+      c.v.notes.emplace_back("not emulated: the emulator's libraries are not beside this program");
+      return true;
+    }
+    return refuse(c.v, "INTERNAL", "the emulator's libraries are not beside this program",
+                  "Build or install libcuda.so.1 and its neighbours into ../lib.");
+  }
+  if (!backends(c, Target::kEmu)) return false;
+  RunPlan plan;
+  plan.target = Target::kEmu;
+  plan.problem = *c.problem;
+  if (cuda) {
+    auto small = c.task.problem("emu", c.job.n_ranks);
+    if (!small) {
+      c.v.notes.push_back("not emulated: " + small.error().text());
+      return true;
+    }
+    plan.problem = std::move(*small);
+  }
+  plan.n_sets = c.task.n_sets;
+  plan.seed = c.seed("emulate");
+  plan.iterations = draw_iterations(plan.seed, plan.n_sets, 1, 2);
+  plan.predict = c.predict ? &*c.predict : nullptr;
+  const auto result = launch(c, plan, Stage::kEmulate);
+  if (cuda && result.status == "UNSUPPORTED") {
+    c.v.notes.push_back("not emulated: " + result.message);
+    return true;
+  }
+  if (!take(c, result, Stage::kEmulate)) return false;
+  c.predicted = result.predicted;
+  if (c.predicted) {
+    const double us = c.predicted->latency_us;
+    c.v.latency = Latency{{us, us, us}, "predicted", c.predicted->size};
+    c.v.per_rank_us = c.predicted->per_rank_us;
+    if (c.predict) rate(c, *c.predict);
+  }
+  return true;
+}
+
+bool Cascade::run_and_verify(Context& c) {
+  if (c.job.target == Target::kEmu) return true;  // the emulation was that
+  if (!backends(c, c.job.target)) return false;
+  RunPlan plan;
+  plan.target = c.job.target;
+  plan.problem = *c.problem;
+  plan.n_sets = c.task.n_sets;
+  plan.seed = c.seed("run");
+  plan.iterations = draw_iterations(plan.seed, plan.n_sets, 1, 4);
+  return take(c, launch(c, plan, Stage::kRun), Stage::kRun);
+}
+
+bool Cascade::stress(Context& c) {
+  if (!backends(c, c.job.target)) return false;
+  if (c.job.target == Target::kEmu && machine_.dropins.empty()) return true;
+  std::vector<std::string> families = c.task.families;
+  if (families.empty()) families = {"large_late", "constant_rows", "negative", "denormal", "integers", "uniform"};
+  constexpr int kRuns = 4;
+  constexpr uint64_t kDelay = 200'000;  // ns
+  const char* const schedules[kRuns] = {"delay_rank", "priority", "random", "delay_rank"};
+  Random random(c.job.seed, "stress");
+  for (int i = 0; i < kRuns; ++i) {
+    RunPlan plan;
+    plan.target = c.job.target;
+    plan.problem = *c.problem;
+    plan.seed = random.next();
+    const auto at = (static_cast<std::size_t>(i) + random.below(families.size())) % families.size();
+    plan.family = families[at];
+    // Every other run is of a size that no file lists.
+    if (i % 2 == 1) {
+      if (auto hidden = c.task.draw_hidden(plan.seed, i, c.job.n_ranks)) plan.problem = std::move(*hidden);
+    }
+    plan.n_sets = std::min(c.task.n_sets, 4);
+    plan.iterations = draw_iterations(plan.seed, plan.n_sets, 1, 2);
+    plan.schedule = schedules[i];
+    plan.delayed_rank = static_cast<int>(random.below(static_cast<uint64_t>(c.job.n_ranks)));
+    if (c.job.target != Target::kEmu) {
+      for (auto& it : plan.iterations) it.delay_before_ns = it.delay_inside_ns = kDelay;
+    }
+    const auto result = launch(c, plan, Stage::kStress);
+    if (take(c, result, Stage::kStress)) continue;
+    std::string dims;
+    for (std::size_t d = 0; d < plan.problem.dims.size(); ++d) {
+      dims += (d == 0 ? "" : " ") + c.task.dims[d] + " " + std::to_string(plan.problem.dims[d]);
+    }
+    c.v.message += " (stress: inputs " + plan.family + ", " + dims + ")";
+    return false;
+  }
+  return true;
+}
+
+// SOL, rates and the floor, for the latency in the verdict, at `problem`.
+void Cascade::rate(Context& c, const task::Problem& problem) {
+  Verdict& v = c.v;
+  auto work = c.task.work(problem);
+  if (!work || !v.latency || v.latency->us.median <= 0) return;
+  const double us = v.latency->us.median;
+  if (work->flops > 0) v.tflops = work->flops / us / 1e6;
+  if (work->link_bytes > 0) v.bus_gbps = work->link_bytes / us / 1e3;
+  if (!c.profile) {
+    v.notes.emplace_back("no hardware profile: no speed of light, no floor");
+    return;
+  }
+  auto sol = task::speed_of_light(*c.profile, *work, c.task.precision_input);
+  if (!sol) {
+    v.notes.push_back("no speed of light: " + sol.error().text());
+    return;
+  }
+  v.percent_sol = 100 * sol->us / us;
+  if (auto contended = c.profile->number("contended_us." + c.task.name + "-" + problem.size)) {
+    v.percent_contended_sol = 100 * *contended / us;
+  }
+  if (v.latency->kind != "measured") return;
+  // HBM counts only where caches cannot hold the data: twice the L2, and the timed runs are hot otherwise.
+  const double l2 = c.profile->number("nominal.l2_bytes").value_or(c.profile->number("limits.l2_bytes").value_or(64e6));
+  const bool hbm_counts = work->hbm_bytes > 2 * l2;
+  const double floor = std::max({sol->flops_us, sol->link_us, hbm_counts ? sol->hbm_us : 0.0});
+  if (v.latency->us.high >= floor) return;
+  refuse(v, "IMPLAUSIBLE",
+         microseconds_text(us) + " is below the " + microseconds_text(floor) + " that " + sol->bound +
+             " at nominal rates allows");
+}
+
+bool Cascade::bench(Context& c) {
+  if (c.job.target == Target::kEmu) {
+    if (!c.predicted && c.predict) c.v.notes.emplace_back("no prediction: the emulator gave none");
+    return true;
+  }
+  if (!backends(c, c.job.target)) return false;
+  RunPlan plan;
+  plan.target = c.job.target;
+  plan.bench = true;
+  plan.problem = *c.problem;
+  plan.n_sets = std::max(8, c.task.n_sets);
+  plan.seed = c.seed(c.v.stage);
+  BenchPlan bench;
+  bench.seed = plan.seed;
+  bench.round_ms = static_cast<int64_t>(c.task.timeouts.run_s * 1000);
+  std::vector<Contestant> contestants;
+  const auto add = [&](const std::string& name, const std::string& artifact) -> Status {
+    auto spec = group_spec(c, plan, artifact, bench.ready_ms, "bench");
+    if (!spec) return fail(spec.error());
+    contestants.push_back({name, std::move(*spec)});
+    return {};
+  };
+  if (auto done = add("candidate", c.candidate); !done) return refuse(c.v, done.error());
+  std::vector<std::string> names = c.job.compare;
+  if (c.job.compare_all) {
+    for (const auto& path : c.task.baselines) names.push_back(task::Task::stem(path));
+  }
+  for (const auto& name : names) {
+    if (name == c.job.baseline_of) continue;
+    const auto built = artifacts_.baseline(c.job, c.task, name, c.arch, c.job.target == Target::kCuda);
+    if (!built.ok) {
+      c.v.notes.push_back("baseline " + name + " was not compared: " + built.message);
+      continue;
+    }
+    if (auto done = add(name, built.artifact); !done) return refuse(c.v, done.error());
+  }
+  BenchOutcome outcome;
+  {
+    const Gate::Pass pass(device_);
+    outcome = run_bench(launcher_, contestants, bench);
+  }
+  if (!take(c, outcome.candidate, Stage::kBench)) return false;
+  for (const auto& [name, why] : outcome.failed) c.v.notes.push_back("baseline " + name + " failed: " + why);
+  const auto& own = outcome.samples_us["candidate"];
+  c.v.latency = Latency{median_interval(own, bench.seed), "measured", c.problem->size};
+  std::vector<double> ranks(static_cast<std::size_t>(c.job.n_ranks));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    std::vector<double> times;
+    for (const auto& sample : outcome.rank_us) {
+      if (r < sample.size()) times.push_back(sample[r]);
+    }
+    ranks[r] = median(std::move(times));
+  }
+  c.v.per_rank_us = std::move(ranks);
+  c.v.ratio.clear();
+  c.v.comparison.clear();
+  for (const auto& [name, samples] : outcome.samples_us) {
+    if (name == "candidate") continue;
+    const auto ratio = ratio_interval(samples, own, bench.seed);
+    c.v.ratio[name] = ratio;
+    c.v.comparison[name] = judge_ratio(ratio, self_spread(samples, bench.seed));
+  }
+  c.v.samples_us = std::move(outcome.samples_us);
+  rate(c, *c.problem);
+  return c.v.status == "PASSED";
+}
+
+bool Cascade::confirm(Context& c) {
+  if (!backends(c, c.job.target)) return false;
+  RunPlan plan;
+  plan.target = c.job.target;
+  plan.problem = *c.problem;
+  plan.n_sets = c.task.n_sets;
+  plan.seed = c.seed("confirm");
+  plan.iterations = draw_iterations(plan.seed, plan.n_sets, 1, 4);
+  if (!take(c, launch(c, plan, Stage::kConfirm), Stage::kConfirm)) return false;
+  if (c.job.target == Target::kEmu || !c.job.wants(Stage::kBench)) return true;
+  const auto first = c.v.latency;
+  if (!bench(c)) return false;  // fresh seeds and processes: this measurement stands
+  if (first) c.v.notes.push_back("before confirmation: " + microseconds_text(first->us.median));
+  return true;
+}
+
+}  // namespace sculler::eval

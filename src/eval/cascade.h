@@ -1,0 +1,86 @@
+// The gates that turn a job into a verdict, cheap before dear; the first that is not passed ends it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "eval/artifacts.h"
+#include "eval/bench.h"
+#include "eval/gate.h"
+#include "eval/job.h"
+#include "eval/job_spec.h"
+#include "eval/launcher.h"
+#include "eval/outcome.h"
+#include "eval/verdict.h"
+
+namespace sculler::eval {
+
+struct LintProblem {
+  std::string where, message, advice;
+  std::string status = "LINT_ERROR";  // or CHEAT
+};
+
+class Linter {
+ public:
+  virtual ~Linter() = default;
+  // The first problem, where there is one.
+  [[nodiscard]] virtual std::optional<LintProblem> lint(const Job& job, const task::Task& task,
+                                                        const task::Profile* profile) = 0;
+};
+
+// What this machine offers.
+struct Machine {
+  std::string containment;                  // level's name
+  std::string containment_why;              // empty at full
+  std::vector<std::string> dropins;         // the emulator's libraries, preload order
+  std::vector<std::string> cuda_libraries;
+  std::string cuda_arch;                    // of the first GPU, "90a"; empty: none
+  int gpus = 0;
+  int nccl_version = 0;
+  int n_threads = 1;                        // that a cpu candidate may use
+  std::string expected_cache;               // folder
+};
+
+class Cascade {
+ public:
+  Cascade(Files& files, Linter& linter, Compiler& compiler, const Toolchain& toolchain, std::string share,
+          Launcher& launcher, const Machine& machine)
+      : files_(files), linter_(linter), artifacts_(compiler, toolchain, std::move(share)), launcher_(launcher),
+        machine_(machine) {}
+
+  // Never fails: what goes wrong is INTERNAL with a message. Thread-safe.
+  [[nodiscard]] Verdict run(const Job& job);
+
+ private:
+  struct Context;
+  bool load(Context& c);
+  bool lint(Context& c);
+  bool compile(Context& c);
+  bool emulate(Context& c);
+  bool run_and_verify(Context& c);
+  bool stress(Context& c);
+  bool bench(Context& c);
+  bool confirm(Context& c);
+
+  // Builds, launches, reads; adds to the verdict's costs under `stage`.
+  [[nodiscard]] RunResult launch(Context& c, const RunPlan& plan, Stage stage);
+  [[nodiscard]] Result<GroupSpec> group_spec(Context& c, const RunPlan& plan, const std::string& artifact,
+                                             int64_t& timeout_ms, const char* label);
+  [[nodiscard]] RunPaths paths(Context& c, Target target, const std::string& artifact);
+  // Writes a failed run into the verdict; true where it passed.
+  bool take(Context& c, const RunResult& result, Stage stage);
+  bool backends(Context& c, Target target);
+  void rate(Context& c, const task::Problem& problem);
+
+  Files& files_;
+  Linter& linter_;
+  Artifacts artifacts_;
+  Launcher& launcher_;
+  const Machine& machine_;
+  Gate device_;
+};
+
+}  // namespace sculler::eval

@@ -1,0 +1,67 @@
+// A job as it arrives: one JSON line, written by an orchestrator but holding text that a model wrote.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace sculler::eval {
+
+// The gates, in the order in which they are passed: cheap before dear.
+enum class Stage : uint8_t { kLint, kCompile, kEmulate, kRun, kStress, kBench, kConfirm };
+[[nodiscard]] std::string_view stage_name(Stage stage);
+[[nodiscard]] Result<Stage> parse_stage(std::string_view name);
+
+enum class Target : uint8_t { kCuda, kEmu, kCpu };
+[[nodiscard]] std::string_view target_name(Target target);
+[[nodiscard]] Result<Target> parse_target(std::string_view name);
+
+struct SourceFile {
+  std::string name;  // [A-Za-z0-9_.-]+, no leading dot
+  std::string text;
+};
+
+// Artifacts that came with a job folder; absolute paths, empty where none was carried.
+struct Carried {
+  std::string candidate, rank_backend, verify_backend, reference;
+  std::map<std::string, std::string> baselines;  // name -> shared object
+  int nccl_version = 0;            // of the headers that they were built with
+};
+
+struct Job {
+  std::string id;                 // 64 lower-case hex digits; an opaque name
+  std::string task;               // folder
+  std::string profile;            // file, may be empty
+  Target target = Target::kEmu;
+  int n_ranks = 1;
+  std::vector<SourceFile> files;  // files[0] is the translation unit
+  std::vector<std::pair<std::string, std::string>> defines;
+  std::string directive = "{}";   // JSON object as text
+  bool has_directive = false;
+  std::string parent;             // source whose frozen text must be kept; empty: not checked
+  std::string size;
+  std::string predict_size;       // empty: no prediction
+  std::string baseline_of;        // the candidate is this baseline of the task
+  std::vector<std::string> compare;
+  bool compare_all = true;        // `compare` was missing
+  uint64_t seed = 1;
+  std::vector<Stage> stages;      // sorted, each once
+  Carried carried{};
+
+  [[nodiscard]] bool wants(Stage stage) const;
+  [[nodiscard]] bool is_cuda_source() const;  // files[0] ends in .cu
+};
+
+// Bounds everything: names, sizes, counts. `origin` names the sender in errors.
+[[nodiscard]] Result<Job> parse_job(std::string_view text, std::string_view origin);
+// The job line again (without carried artifacts).
+[[nodiscard]] std::string print_job(const Job& job);
+// 64 lower-case hex digits: the only ids that may become file names.
+[[nodiscard]] bool is_job_id(std::string_view id);
+
+}  // namespace sculler::eval

@@ -1,0 +1,44 @@
+#include "eval/linter.h"
+
+#include <algorithm>
+
+#include "directive/directive.h"
+#include "source/lint.h"
+
+namespace sculler::eval {
+
+std::optional<LintProblem> SourceLinter::lint(const Job& job, const task::Task& task, const task::Profile* profile) {
+  for (const auto& file : job.files) {
+    source::LintOptions options;
+    options.origin = file.name;
+    std::optional<directive::Directive> directive;
+    const bool unit = &file == &job.files.front();
+    if (unit && job.has_directive) {
+      auto parsed = directive::parse_text(job.directive, "directive");
+      if (!parsed) {
+        return LintProblem{"directive", parsed.error().message, parsed.error().cure};
+      }
+      directive = std::move(*parsed);
+      options.directive = &*directive;
+    }
+    options.parent = unit ? std::string_view(job.parent) : std::string_view();
+    // Only a translation unit that a proposer wrote must have evolve blocks.
+    options.baseline = !job.baseline_of.empty() || !unit;
+    options.multicast = profile != nullptr && profile->multicast;
+    options.device_code = job.is_cuda_source();
+    options.defines = job.defines;
+    const auto findings = source::lint(file.text, options);
+    if (findings.empty()) continue;
+    const auto& first = findings.front();
+    LintProblem problem;
+    problem.where = file.name + (first.line > 0 ? ":" + std::to_string(first.line) : "");
+    problem.message = first.rule + ": " + first.message;
+    if (findings.size() > 1) problem.message += " (and " + std::to_string(findings.size() - 1) + " more)";
+    problem.advice = first.cure;
+    return problem;
+  }
+  (void)task;
+  return std::nullopt;
+}
+
+}  // namespace sculler::eval

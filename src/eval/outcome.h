@@ -1,0 +1,39 @@
+// What a group's run came to: the trusted process's line, read with bounds, or what its absence means.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "eval/launcher.h"
+
+namespace sculler::eval {
+
+struct Prediction {
+  std::string size;
+  double latency_us = 0;
+  std::vector<double> per_rank_us;
+};
+
+struct RunResult {
+  std::string status = "INTERNAL";  // a word of docs/statuses.md
+  std::string message, advice, where;
+  int rank = -1;
+  std::optional<double> relative_l2{}, max_abs{};
+  std::string findings = "[]", counters = "{}", trace = "{}";  // JSON as text, bounded
+  std::string sync_hash, schedule;
+  std::vector<double> latency_us;             // of iterations that were not warm-up
+  std::vector<std::vector<double>> rank_us;   // beside latency_us: each rank's
+  std::optional<Prediction> predicted{};
+  std::vector<std::string> notes;
+  [[nodiscard]] bool passed() const { return status == "PASSED"; }
+};
+
+// Reads a result line. An unknown status, or a line that is no result, is INTERNAL.
+[[nodiscard]] RunResult parse_result(std::string_view line);
+// The same for a finished group: where there is no line, says how the processes ended; what ranks printed becomes a note.
+[[nodiscard]] RunResult result_of(const GroupOutcome& outcome);
+
+}  // namespace sculler::eval

@@ -1,0 +1,82 @@
+// Everything that one evaluator process is made of, put together once from its options.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "eval/cache.h"
+#include "eval/cascade.h"
+#include "eval/gpus.h"
+#include "eval/launcher.h"
+#include "eval/linter.h"
+#include "eval/sandbox.h"
+#include "eval/toolchain.h"
+
+namespace sculler::eval {
+
+struct Options {
+  std::string cache;                 // folder; empty: the user's cache
+  std::string spool;                 // folder; empty: none
+  std::string jobs_folder, pack_folder;
+  std::string arch;                  // pack: "90a"
+  uint64_t cache_bytes = uint64_t{8} << 30;
+  int parallel = 0;                  // 0: one a core
+  bool no_containment = false;
+  bool doctor = false, help = false, version = false;
+};
+[[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments);
+[[nodiscard]] std::string usage();
+
+class Service {
+ public:
+  // Forks for the driver's probe: before any thread.
+  static Result<std::unique_ptr<Service>> make(const Options& options);
+
+  Options options;
+  Installation installation;
+  Toolchain toolchain;
+  Sandbox sandbox;
+  GpuReport gpus;
+  Machine machine;
+  std::string cache_folder;
+  std::unique_ptr<ArtifactCache> cache;
+  std::unique_ptr<Scratch> scratch;
+  std::unique_ptr<ToolCompiler> compiler;
+  std::unique_ptr<LocalLauncher> launcher;
+  SourceLinter linter;
+  std::unique_ptr<Cascade> cascade;
+  [[nodiscard]] int workers() const;
+
+ private:
+  explicit Service(Sandbox box) : sandbox(std::move(box)) {}
+};
+
+// What this machine has and lacks, as JSON: containment, compilers, libraries, GPUs, programs.
+[[nodiscard]] std::string doctor_json(Service& service);
+
+// Answers job lines on `in` until its end; verdicts go to `out`. Gives up when nobody reads `out` any more.
+int serve(Service& service, int in, int out);
+
+// Runs the job files of a folder, prints a table on stdout, verdicts into FOLDER/spool.
+int run_folder(Service& service);
+// Reads job lines on stdin and fills the folder: job files, artifacts, tasks, profiles, programs.
+int pack_folder(Service& service, int in);
+
+// Lines of a descriptor, bounded; for pipes and files.
+class LineReader {
+ public:
+  explicit LineReader(int fd, std::size_t limit = std::size_t{17} << 20) : fd_(fd), limit_(limit) {}
+  // False at the end. A line above the limit comes back cut, and the rest of it is dropped.
+  bool next(std::string& line);
+
+ private:
+  int fd_;
+  std::size_t limit_;
+  std::string buffer_;
+  bool skipping_ = false, ended_ = false;
+};
+
+// True where all of it went out.
+bool write_all(int fd, std::string_view text);
+
+}  // namespace sculler::eval
