@@ -2,8 +2,9 @@
 // candidate ABI, candidates interleaved round by round, every iteration compared in full with a plain kernel's answer.
 // It trusts what it loads: for tuning one's own programs, not for judging others' (that is sculler-eval's work).
 //
-//   ladder [--ranks R] [--rounds N] [--sets N] [--json FILE] --size S,K,N ... CANDIDATE ...
+//   ladder [--ranks R] [--rounds N] [--sets N] [--batch N] [--json FILE] --size S,K,N ... CANDIDATE ...
 //   CANDIDATE: [nocheck:]name=path.so[,TUNABLE=value ...]
+// --batch: how many candidates are set up at once and interleaved (all).
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -33,7 +34,7 @@ extern "C" int sculler_expected_launch(const sculler_problem*, int, const void* 
 
 namespace {
 
-constexpr int kMaxLocalRanks = 8, kWarmUp = 4, kStallSeconds = 30;
+constexpr int kMaxLocalRanks = 8, kWarmUp = 4, kStallSeconds = 15;
 
 #define MUST(expression)                                                                       \
   do {                                                                                         \
@@ -75,7 +76,7 @@ struct Candidate {
 };
 
 struct Options {
-  int ranks = 2, rounds = 25, sets = 3;
+  int ranks = 2, rounds = 25, sets = 3, batch = 1 << 20;
   std::string json;
   std::vector<sculler_problem> sizes;
   std::vector<Candidate> candidates;
@@ -149,6 +150,8 @@ Options parse(int argc, char** argv) {
       options.rounds = atoi(value), ++i;
     } else if (arg == "--sets") {
       options.sets = atoi(value), ++i;
+    } else if (arg == "--batch") {
+      options.batch = atoi(value), ++i;
     } else if (arg == "--json") {
       options.json = value, ++i;
     } else if (arg == "--size") {
@@ -178,7 +181,7 @@ Options parse(int argc, char** argv) {
     }
   }
   if (options.sizes.empty() || options.candidates.empty() || options.ranks > kMaxLocalRanks) {
-    fprintf(stderr, "usage: ladder [--ranks R] [--rounds N] [--sets N] [--json FILE] --size S,K,N ... "
+    fprintf(stderr, "usage: ladder [--ranks R] [--rounds N] [--sets N] [--batch N] [--json FILE] --size S,K,N ... "
                     "[nocheck:]name=path.so[,TUNABLE=value ...] ...\n");
     exit(64);
   }
@@ -215,19 +218,12 @@ class Rank {
   void measure(const sculler_problem& problem) {
     say("allocating");
     allocate(problem);
-    for (Candidate& candidate : options_.candidates) set_up(candidate, problem);
-    for (int round = -kWarmUp; round < options_.rounds; ++round)
-      for (size_t i = 0; i < options_.candidates.size(); ++i) {
-        // A different order each round, so that nobody always follows the same neighbour.
-        Candidate& candidate =
-            options_.candidates[(i + static_cast<size_t>(round + kWarmUp) * 7) % options_.candidates.size()];
-        if (candidate.code == 0)
-          iterate(candidate, problem, (round + kWarmUp + static_cast<int>(i)) % options_.sets, round >= 0);
-      }
+    auto& all = options_.candidates;
+    const auto step = static_cast<size_t>(std::max(1, options_.batch));
+    for (size_t first = 0; first < all.size(); first += step)
+      measure_batch(problem, first, std::min(step, all.size() - first));
     if (rank_ == 0) print(problem);
-    for (Candidate& candidate : options_.candidates) {
-      current = &candidate;
-      if (candidate.code == 0) MUST(candidate.teardown(candidate.state));
+    for (Candidate& candidate : all) {
       candidate.latency_us.clear();
       candidate.relative_l2 = candidate.worst = 0;
       candidate.bad = 0;
@@ -238,6 +234,23 @@ class Rank {
  private:
   void say(const std::string& text) {
     if (rank_ == 0) snprintf(shared_->doing, sizeof shared_->doing, "%s", text.c_str());
+  }
+
+  void measure_batch(const sculler_problem& problem, size_t first, size_t count) {
+    Candidate* batch = &options_.candidates[first];
+    for (size_t i = 0; i < count; ++i) set_up(batch[i], problem);
+    for (int round = -kWarmUp; round < options_.rounds; ++round)
+      for (size_t i = 0; i < count; ++i) {
+        // A different order each round, so that nobody always follows the same neighbour.
+        Candidate& candidate = batch[(i + static_cast<size_t>(round + kWarmUp) * 7) % count];
+        if (candidate.code == 0)
+          iterate(candidate, problem, (round + kWarmUp + static_cast<int>(i)) % options_.sets, round >= 0);
+      }
+    for (size_t i = 0; i < count; ++i) {
+      current = &batch[i];
+      if (batch[i].code == 0) MUST(batch[i].teardown(batch[i].state));
+      meet(shared_, ranks_);
+    }
   }
 
   void allocate(const sculler_problem& problem) {
