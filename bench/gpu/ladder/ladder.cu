@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -437,6 +438,7 @@ int main(int argc, char** argv) {
   for (int r = 0; r < options.ranks; ++r) {
     const pid_t child = fork();
     if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // a killed ladder leaves no rank behind
       Rank rank(shared, options, r);
       for (const auto& size : options.sizes) rank.measure(size);
       fflush(stdout);
