@@ -22,6 +22,7 @@
 #define SWIZZLE 1
 #endif
 
+// EVOLVE-BLOCK-START
 namespace {
 constexpr int kMaxRanks = 8;  // tensor maps are kernel parameters, one a rank
 using Fused = ga::Gemm<kMaxRanks>;
@@ -37,6 +38,7 @@ __global__ void closing_barrier(ncclDevComm comm) {
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
 }
 }  // namespace
+// EVOLVE-BLOCK-END
 
 extern "C" int sculler_setup(const sculler_rank* rank, const sculler_problem* problem,
                              const sculler_pool* pool, void** state) {
