@@ -45,7 +45,7 @@ class ClockJudge {
   ClockRule rule_;
   bool calibrated_ = false;
   uint64_t open_offset_ns_ = 0, close_offset_ns_ = 0;
-  std::vector<double> excess_;       // of timed iterations: excess / latency claimed
+  std::vector<double> excess_ns_, claimed_ns_;   // of timed iterations
 };
 
 }  // namespace sculler::verify

@@ -59,9 +59,7 @@ Comparison compare_host(const BufferSpec& b, const void* data, const ExpectedBuf
     c.relative_l2 = c.max_abs = std::numeric_limits<double>::infinity();
     return c;
   }
-  // Errors below the smallest normal number are not held against anyone: flushing denormals is allowed.
-  const double floor = std::sqrt(static_cast<double>(b.elements)) * (b.dtype == SCULLER_F16 ? 6.2e-5 : 1.2e-38);
-  c.relative_l2 = std::sqrt(squares) / std::max(expected.norm, floor);
+  c.relative_l2 = relative_l2(squares, expected.norm, b.elements, b.dtype);
   return c;
 }
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -29,6 +30,11 @@ void summarize(ExpectedBuffer& e) {
 }
 
 }  // namespace
+
+double relative_l2(double error_squares, double expected_norm, uint64_t elements, uint32_t dtype) {
+  const double floor = std::sqrt(static_cast<double>(elements)) * (dtype == SCULLER_F16 ? 6.2e-5 : 1.2e-38);
+  return std::sqrt(error_squares) / std::max(expected_norm, floor);
+}
 
 uint64_t input_key(const JobSpec& job, int rank, int buffer, int content) {
   const bool replicated = job.buffers[static_cast<std::size_t>(buffer)].replicated;

@@ -25,6 +25,10 @@ struct ExpectedBuffer {
   double norm = 0;   // square root of the sum of squares
 };
 
+// |error| / |expected|, where errors below the smallest normal number of the dtype count nothing against a zero: flushing
+// denormals is allowed.
+double relative_l2(double error_squares, double expected_norm, uint64_t elements, uint32_t dtype);
+
 class Reference {
  public:
   // `job` must outlive the object. kNotFound / kVersion: the library or its entry point.

@@ -267,6 +267,7 @@ struct Session::Impl {
         if (auto done = device.poison_outputs(r, set); !done) return internal(done.error());
       }
     }
+    if (auto settled = device.settle(); !settled) return internal(settled.error());
     if (device.real_time()) {
       for (int k = 0; k < job.clock.calibrations; ++k)
         if (!empty_run(-1 - k)) return false;
@@ -349,6 +350,13 @@ struct Session::Impl {
   }
 
   bool empty_run(int number) {
+    // The same rest between runs as in iterations: ranks that have gone to sleep answer later.
+    for (int r = 0; r < job.n_ranks; ++r) {
+      if (!fill(r, 0, job.n_contents)) return false;
+      if (auto done = device.poison_outputs(r, 0); !done) return internal(done.error());
+      if (auto same = device.changed_inputs(r, 0, job.n_contents); !same) return internal(same.error());
+    }
+    if (auto settled = device.settle(); !settled) return internal(settled.error());
     uint64_t sent = 0;
     if (!run_region(number, IterationSpec{}, rank::kCalibrate, Phase::kPooled, sent)) return false;
     int r = -1;
@@ -365,6 +373,7 @@ struct Session::Impl {
       if (!fill(r, spec.set, spec.content)) return false;
       if (auto done = device.poison_outputs(r, spec.set); !done) return internal(done.error());
     }
+    if (auto settled = device.settle(); !settled) return internal(settled.error());
     held[static_cast<std::size_t>(spec.set)] = spec.content;
     last_set = spec.set;
     last_content = spec.content;

@@ -49,6 +49,8 @@ class Device {
   virtual Status fill(int rank, int set, int buffer, int content) = 0;
   // Every output and scratch buffer of the set gets the poison pattern (sculler_poison).
   virtual Status poison_outputs(int rank, int set) = 0;
+  // Waits until every fill and poison has reached memory; called before Run is sent.
+  virtual Status settle() { return {}; }
   // All elements of one output buffer against expected(content).
   virtual Result<Comparison> compare(int rank, int set, int buffer, int content) = 0;
   // Number of input elements of this rank that are not what fill() wrote.
