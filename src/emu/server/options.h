@@ -1,0 +1,35 @@
+// How a VM is set up: device, schedule, checks; from a job's "emu" object or from the command line.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "emu/check/observer.h"
+#include "emu/device/machine.h"
+
+namespace sculler::emu {
+
+struct VmOptions {
+  Schedule schedule{};
+  bool race = true, init = true, bounds = true, deadlock = true;
+  uint64_t step_limit = 0;
+  uint64_t memory_bytes = uint64_t{4} << 30;   // of a rank's heap
+  std::string profile;                         // path of a hardware profile, empty: H200
+};
+
+// {"schedule":{"kind":"random","seed":7,"delayed_rank":0},"checks":["race","init","bounds","deadlock"],"profile":"...",
+//  "step_limit":N,"memory_bytes":N}
+Result<VmOptions> parse_vm_options(std::string_view json, std::string_view origin);
+// "race,init,deadlock"
+Status set_checks(VmOptions& options, const std::vector<std::string>& names);
+// "round_robin", "random:7", "priority:7", "delay_rank:1:7"
+Result<Schedule> parse_schedule(std::string_view text);
+
+Result<MachineConfig> machine_config(const VmOptions& options, int n_ranks, Observer* observer);
+// The checker for these options; null where no check needs one. It outlives the machine.
+std::unique_ptr<Observer> make_observer(const VmOptions& options, int n_ranks);
+
+}  // namespace sculler::emu
