@@ -41,8 +41,8 @@ struct CompileOutcome {
   std::map<std::string, int64_t> facts{};  // registers, spills, shared (bytes): largest of all kernels
   double ms = 0;
   // Where it failed:
-  std::string status;                 // COMPILE_ERROR, TIMEOUT, OOM, UNSUPPORTED, INTERNAL
-  std::string where, message, advice;
+  std::string status{};               // COMPILE_ERROR, TIMEOUT, OOM, UNSUPPORTED, INTERNAL
+  std::string where{}, message{}, advice{};
 };
 
 class Compiler {

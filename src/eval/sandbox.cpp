@@ -122,6 +122,7 @@ SpawnOptions Sandbox::wrap(const Confined& c) const {
     options.argv = c.argv;
     options.cwd = c.cwd_outside.empty() ? c.cwd : c.cwd_outside;
     options.new_session = true;
+    options.subreaper = true;  // orphans stay below it, where they are found and killed
     if (level_ == Containment::kNone) options.limits = {};
     return options;
   }

@@ -78,6 +78,7 @@ int serve(Service& service, int in, int out) {
   }
   reader.join();
   queue.drain();
+  kill_orphans({});  // without namespaces a rank's children can outlive it
   ::close(answered);
   return 0;
 }

@@ -1,0 +1,69 @@
+#include "eval/job.h"
+
+#include <gtest/gtest.h>
+
+#include "eval/job_line.h"
+
+namespace sculler::eval {
+namespace {
+
+TEST(Job, ReadsALineAndPrintsItAgain) {
+  auto job = parse_job(job_object().dump(), "test");
+  ASSERT_TRUE(job) << job.error().text();
+  EXPECT_EQ(job->n_ranks, 2);
+  EXPECT_EQ(job->seed, 7U);
+  EXPECT_TRUE(job->is_cuda_source());
+  EXPECT_TRUE(job->compare_all);
+  ASSERT_EQ(job->stages.size(), 3U);
+  EXPECT_EQ(job->stages[0], Stage::kLint);  // sorted
+  EXPECT_EQ(job->stages[2], Stage::kRun);
+  auto again = parse_job(print_job(*job), "again");
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(print_job(*again), print_job(*job));
+}
+
+struct Bad {
+  const char* key;
+  nlohmann::json value;
+  const char* says;
+};
+
+TEST(Job, RefusesWhatBreaksTheBounds) {
+  const Bad cases[] = {
+      {"version", 2, "version"},
+      {"job", "../../etc/passwd", "job id"},
+      {"job", std::string(64, 'Z'), "job id"},
+      {"target", "tpu", "unknown target"},
+      {"n_ranks", 0, "n_ranks"},
+      {"n_ranks", 1000, "n_ranks"},
+      {"stages", nlohmann::json::array(), "stages"},
+      {"stages", {"cook"}, "unknown stage"},
+      {"compare", "nccl", "compare"},
+  };
+  for (const auto& bad : cases) {
+    auto object = job_object();
+    object[bad.key] = bad.value;
+    auto job = parse_job(object.dump(), "test");
+    ASSERT_FALSE(job) << bad.key << " " << bad.value;
+    EXPECT_NE(job.error().text().find(bad.says), std::string::npos) << job.error().text();
+  }
+}
+
+TEST(Job, RefusesNamesThatAreNoPlainNames) {
+  for (const char* name : {"../x.cu", "a/b.cu", ".hidden", "-o", "", "a b.cu"}) {
+    auto object = job_object();
+    object["candidate"]["files"][0]["name"] = name;
+    EXPECT_FALSE(parse_job(object.dump(), "test")) << name;
+  }
+  for (const char* value : {"1 -o /etc/x", "a\nb", "$(x)", "\"q\""}) {
+    auto object = job_object();
+    object["candidate"]["defines"]["TILE"] = value;
+    EXPECT_FALSE(parse_job(object.dump(), "test")) << value;
+  }
+  auto object = job_object();
+  object["candidate"]["defines"] = {{"A=1 -include", "1"}};
+  EXPECT_FALSE(parse_job(object.dump(), "test"));
+}
+
+}  // namespace
+}  // namespace sculler::eval
