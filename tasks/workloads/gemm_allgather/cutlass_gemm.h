@@ -11,6 +11,9 @@
 
 #include <cuda_runtime.h>
 
+#include <tuple>
+#include <type_traits>
+
 #include "cute/tensor.hpp"
 #include "cutlass/cutlass.h"
 #include "cutlass/epilogue/collective/collective_builder.hpp"
@@ -94,18 +97,39 @@ struct StoreToAll : AuxStore {
   }
 };
 
-// Tile 128 x 256 x 64, clusters of 2 x 1, warp-specialised, two cooperating math warp groups, persistent: the best of those
-// tried for these sizes on an H200.
+// A tile, a cluster of them, and how two math warp groups share the work of a block: cooperative (both on one tile) or
+// ping-pong (one multiplies while the other stores; each has a tile of its own).
+template <int kM, int kN, int kClusterRows, int kClusterColumns, bool kPingPongs>
+struct Shape {
+  static constexpr int kTileM = kM, kTileN = kN;
+  static constexpr int kClusterM = kClusterRows, kClusterN = kClusterColumns;
+  static constexpr bool kPingPong = kPingPongs;
+};
+using Cooperative128x256 = Shape<128, 256, 2, 1, false>;
+using Cooperative128x256Wide = Shape<128, 256, 1, 2, false>;
+using Cooperative256x128 = Shape<256, 128, 2, 1, false>;
+using PingPong64x256 = Shape<64, 256, 2, 1, true>;
+using PingPong128x128 = Shape<128, 128, 2, 1, true>;
+template <int kIndex>
+using ShapeOf = std::tuple_element_t<
+    kIndex, std::tuple<Cooperative128x256, Cooperative128x256Wide, Cooperative256x128,
+                       PingPong64x256, PingPong128x128>>;
+
+// Warp-specialised, persistent, one block a multiprocessor.
 // kMaxDestinations 0: one destination through the collective's own output. Otherwise StoreToAll.
-template <int kMaxDestinations>
+template <int kMaxDestinations, class Shape_ = Cooperative128x256>
 struct Gemm {
   using Bf16 = cutlass::bfloat16_t;
   using RowMajor = cutlass::layout::RowMajor;
   using ColumnMajor = cutlass::layout::ColumnMajor;
-  using Tile = cute::Shape<cute::_128, cute::_256, cute::_64>;
-  using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
-  using MainSchedule = cutlass::gemm::KernelTmaWarpSpecializedCooperative;
-  using EpilogueSchedule = cutlass::epilogue::TmaWarpSpecializedCooperative;
+  using Tile = cute::Shape<cute::Int<Shape_::kTileM>, cute::Int<Shape_::kTileN>, cute::_64>;
+  using Cluster = cute::Shape<cute::Int<Shape_::kClusterM>, cute::Int<Shape_::kClusterN>, cute::_1>;
+  using MainSchedule =
+      std::conditional_t<Shape_::kPingPong, cutlass::gemm::KernelTmaWarpSpecializedPingpong,
+                         cutlass::gemm::KernelTmaWarpSpecializedCooperative>;
+  using EpilogueSchedule =
+      std::conditional_t<Shape_::kPingPong, cutlass::epilogue::TmaWarpSpecialized,
+                         cutlass::epilogue::TmaWarpSpecializedCooperative>;
   using Auto = cutlass::epilogue::collective::EpilogueTileAuto;
   using Descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<Tile, Auto, void, Bf16,
                                                                                EpilogueSchedule>;

@@ -54,7 +54,7 @@ static inline int ga_buffers_of(const sculler_set* set, const sculler_rank* rank
   out->b = set->buffer[GA_B].ptr;
   for (int32_t r = 0; r < rank->n_ranks; ++r) {
     out->c[r] = r == rank->rank ? set->buffer[GA_C].ptr
-                                : (set->buffer[GA_C].peer ? set->buffer[GA_C].peer[r] : (void*)0);
+                                : (set->buffer[GA_C].peer ? set->buffer[GA_C].peer[r] : 0);
     if (need_peers && !out->c[r]) return SCULLER_UNSUPPORTED_PROBLEM;
   }
   return SCULLER_OK;

@@ -19,15 +19,15 @@
 #include "cutlass_gemm.h"
 #include "problem.h"
 
-// sculler:tune PLAIN_CHUNKS in {0,1,2,3,4,5,6,8}
+// sculler:tune PLAIN_CHUNKS in {0,2,4,6,8,12,16}
 #ifndef PLAIN_CHUNKS
-#define PLAIN_CHUNKS 5
+#define PLAIN_CHUNKS 8
 #endif
-// sculler:tune SHRINK in {50,60,70,80,90,100}
+// sculler:tune SHRINK in {70,80,90,100}
 #ifndef SHRINK
-#define SHRINK 80
+#define SHRINK 100
 #endif
-// sculler:tune FUSED_WAVES in {0,1,2,3,4,6}
+// sculler:tune FUSED_WAVES in {0,1,2,3}
 #ifndef FUSED_WAVES
 #define FUSED_WAVES 1
 #endif
@@ -38,6 +38,16 @@
 // sculler:tune PLAIN_CUBLAS in {0,1}
 #ifndef PLAIN_CUBLAS
 #define PLAIN_CUBLAS 0
+#endif
+// Index into ga::ShapeOf: cooperative 128x256 (0), 128x256 with wide clusters (1), 256x128 (2), ping-pong 64x256 (3),
+// 128x128 (4).
+// sculler:tune SHAPE in {0,1,2,3,4}
+#ifndef SHAPE
+#define SHAPE 0
+#endif
+// sculler:tune GRAPH in {0,1}
+#ifndef GRAPH
+#define GRAPH 0
 #endif
 // sculler:tune RASTER in {0,1,2}
 #ifndef RASTER
@@ -50,10 +60,10 @@
 
 namespace {
 constexpr int kMaxRanks = 8;  // tensor maps are kernel parameters, one a rank
-constexpr int kTileM = 128, kTileN = 256, kClusterM = 2;
 constexpr size_t kWorkspaceBytes = 32u << 20;
-using Plain = ga::Gemm<0>;
-using Fused = ga::Gemm<kMaxRanks>;
+using Shape = ga::ShapeOf<SHAPE>;
+using Plain = ga::Gemm<0, Shape>;
+using Fused = ga::Gemm<kMaxRanks, Shape>;
 
 struct Chunk {
   int64_t first, rows;  // within this rank's slice
@@ -62,9 +72,12 @@ struct Chunk {
 
 // EVOLVE-BLOCK-START
 std::vector<Chunk> cut(const ga_shape& shape, int multiprocessors) {
-  const int64_t clusters_a_row = (shape.n + kTileN - 1) / kTileN;
-  const int64_t wave =
-      kTileM * kClusterM * std::max<int64_t>(1, multiprocessors / kClusterM / clusters_a_row);
+  // Clusters side by side along N, rows of a cluster, and the rows of clusters that fill the device. A ping-pong block
+  // works on two tiles at a time.
+  constexpr int64_t kWidth = Shape::kTileN * Shape::kClusterN, kRows = Shape::kTileM * Shape::kClusterM;
+  const int64_t clusters_a_row = (shape.n + kWidth - 1) / kWidth;
+  const int64_t clusters = multiprocessors / (Shape::kClusterM * Shape::kClusterN) * (Shape::kPingPong ? 2 : 1);
+  const int64_t wave = kRows * std::max<int64_t>(1, clusters / clusters_a_row);
   const int64_t waves = (shape.rows + wave - 1) / wave;
   const int64_t fused = PLAIN_CHUNKS == 0 ? waves : std::min<int64_t>(FUSED_WAVES, waves - 1);
   const int64_t plain = waves - fused;
@@ -102,6 +115,7 @@ struct State {
   cudaStream_t second = nullptr;              // the other GEMM stream
   cublasHandle_t blas = nullptr;
   void* workspace = nullptr;
+  std::vector<cudaGraphExec_t> graphs;        // a set
 };
 
 __global__ void closing_barrier(ncclDevComm comm) {
@@ -124,6 +138,54 @@ int gemm_by_cublas(State* st, const ga_buffers& buffers, const Chunk& chunk, cud
       CUDA_R_16BF, static_cast<int>(shape.n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   return SCULLER_OK;
 }
+// EVOLVE-BLOCK-START
+int enqueue(State* st, int set) {
+  const ga_buffers& buffers = st->sets[static_cast<size_t>(set)];
+  const ga_shape& shape = st->shape;
+  const auto main_stream = static_cast<cudaStream_t>(st->rank.stream);
+  // cuBLAS's workspace serves one stream.
+  const bool two_streams = GEMM_STREAMS == 2 && !PLAIN_CUBLAS && st->chunks.size() > 1;
+  if (two_streams) {
+    GA_TRY(cudaEventRecord(st->opened, main_stream));
+  }
+  for (size_t i = 0; i < st->chunks.size(); ++i) {
+    const Chunk& chunk = st->chunks[i];
+    const size_t index = static_cast<size_t>(set) * st->chunks.size() + i;
+    const cudaStream_t stream = two_streams && i % 2 == 1 ? st->second : main_stream;
+    if (stream == st->second && i == 1) GA_TRY(cudaStreamWaitEvent(st->second, st->opened, 0));
+    if (chunk.fused) {
+      GA_TRY(st->fused[index]->run(stream));
+      continue;
+    }
+    if (PLAIN_CUBLAS) {
+      GA_TRY(gemm_by_cublas(st, buffers, chunk, stream));
+    } else {
+      GA_TRY(st->plain[index]->run(stream));
+    }
+    GA_TRY(cudaEventRecord(st->computed[i], stream));
+    const int64_t offset = (shape.first_row + chunk.first) * shape.n;
+    for (size_t d = 0; d < st->side.size(); ++d) {
+      const size_t peer = (static_cast<size_t>(shape.rank) + 1 + d) % static_cast<size_t>(shape.n_ranks);
+      GA_TRY(cudaStreamWaitEvent(st->side[d], st->computed[i], 0));
+      GA_TRY(cudaMemcpyAsync(static_cast<__nv_bfloat16*>(buffers.c[peer]) + offset,
+                             static_cast<__nv_bfloat16*>(buffers.c[shape.rank]) + offset,
+                             static_cast<size_t>(chunk.rows * shape.n) * 2,
+                             cudaMemcpyDeviceToDevice, st->side[d]));
+    }
+  }
+  if (two_streams) {
+    GA_TRY(cudaEventRecord(st->second_done, st->second));
+    GA_TRY(cudaStreamWaitEvent(main_stream, st->second_done, 0));
+  }
+  for (size_t d = 0; d < st->side.size(); ++d) {
+    GA_TRY(cudaEventRecord(st->sent[d], st->side[d]));
+    GA_TRY(cudaStreamWaitEvent(main_stream, st->sent[d], 0));
+  }
+  closing_barrier<<<1, 32, 0, main_stream>>>(st->comm);
+  GA_TRY(cudaGetLastError());
+  return SCULLER_OK;
+}
+// EVOLVE-BLOCK-END
 }  // namespace
 
 extern "C" int sculler_setup(const sculler_rank* rank, const sculler_problem* problem,
@@ -178,64 +240,36 @@ extern "C" int sculler_setup(const sculler_rank* rank, const sculler_problem* pr
     GA_TRY(cudaMalloc(&st->workspace, kWorkspaceBytes));
     GA_TRY(cublasCreate(&st->blas));
   }
+  if (GRAPH) {
+    const auto stream = static_cast<cudaStream_t>(rank->stream);
+    for (uint32_t i = 0; i < pool->n_sets; ++i) {
+      cudaGraph_t graph;
+      GA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+      GA_TRY(enqueue(st, static_cast<int>(i)));
+      GA_TRY(cudaStreamEndCapture(stream, &graph));
+      st->graphs.emplace_back();
+      GA_TRY(cudaGraphInstantiate(&st->graphs.back(), graph, 0));
+      GA_TRY(cudaGraphDestroy(graph));
+      GA_TRY(cudaGraphUpload(st->graphs.back(), stream));
+    }
+  }
   *state = st;
   return SCULLER_OK;
 }
 
-// EVOLVE-BLOCK-START
 extern "C" int sculler_run(void* state, const sculler_problem*, int set) {
   auto* st = static_cast<State*>(state);
-  const ga_buffers& buffers = st->sets[static_cast<size_t>(set)];
-  const ga_shape& shape = st->shape;
-  const auto main_stream = static_cast<cudaStream_t>(st->rank.stream);
-  // cuBLAS's workspace serves one stream.
-  const bool two_streams = GEMM_STREAMS == 2 && !PLAIN_CUBLAS && st->chunks.size() > 1;
-  if (two_streams) {
-    GA_TRY(cudaEventRecord(st->opened, main_stream));
-    GA_TRY(cudaStreamWaitEvent(st->second, st->opened, 0));
-  }
-  for (size_t i = 0; i < st->chunks.size(); ++i) {
-    const Chunk& chunk = st->chunks[i];
-    const size_t index = static_cast<size_t>(set) * st->chunks.size() + i;
-    const cudaStream_t stream = two_streams && i % 2 == 1 ? st->second : main_stream;
-    if (chunk.fused) {
-      GA_TRY(st->fused[index]->run(stream));
-      continue;
-    }
-    if (PLAIN_CUBLAS) {
-      GA_TRY(gemm_by_cublas(st, buffers, chunk, stream));
-    } else {
-      GA_TRY(st->plain[index]->run(stream));
-    }
-    GA_TRY(cudaEventRecord(st->computed[i], stream));
-    const int64_t offset = (shape.first_row + chunk.first) * shape.n;
-    for (size_t d = 0; d < st->side.size(); ++d) {
-      const size_t peer = (static_cast<size_t>(shape.rank) + 1 + d) % static_cast<size_t>(shape.n_ranks);
-      GA_TRY(cudaStreamWaitEvent(st->side[d], st->computed[i], 0));
-      GA_TRY(cudaMemcpyAsync(static_cast<__nv_bfloat16*>(buffers.c[peer]) + offset,
-                             static_cast<__nv_bfloat16*>(buffers.c[shape.rank]) + offset,
-                             static_cast<size_t>(chunk.rows * shape.n) * 2,
-                             cudaMemcpyDeviceToDevice, st->side[d]));
-    }
-  }
-  if (two_streams) {
-    GA_TRY(cudaEventRecord(st->second_done, st->second));
-    GA_TRY(cudaStreamWaitEvent(main_stream, st->second_done, 0));
-  }
-  for (size_t d = 0; d < st->side.size(); ++d) {
-    GA_TRY(cudaEventRecord(st->sent[d], st->side[d]));
-    GA_TRY(cudaStreamWaitEvent(main_stream, st->sent[d], 0));
-  }
-  closing_barrier<<<1, 32, 0, main_stream>>>(st->comm);
-  GA_TRY(cudaGetLastError());
+  if (!GRAPH) return enqueue(st, set);
+  GA_TRY(cudaGraphLaunch(st->graphs[static_cast<size_t>(set)],
+                         static_cast<cudaStream_t>(st->rank.stream)));
   return SCULLER_OK;
 }
-// EVOLVE-BLOCK-END
 
 extern "C" int sculler_teardown(void* state) {
   auto* st = static_cast<State*>(state);
   GA_TRY(cudaDeviceSynchronize());
   GA_TRY(ncclDevCommDestroy(static_cast<ncclComm_t>(st->rank.comm), &st->comm));
+  for (auto graph : st->graphs) GA_TRY(cudaGraphExecDestroy(graph));
   if (st->blas) {
     GA_TRY(cublasDestroy(st->blas));
     GA_TRY(cudaFree(st->workspace));

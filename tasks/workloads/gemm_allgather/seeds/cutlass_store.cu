@@ -13,6 +13,12 @@
 #include "cutlass_gemm.h"
 #include "problem.h"
 
+// Index into ga::ShapeOf: cooperative 128x256 (0), 128x256 with wide clusters (1), 256x128 (2), ping-pong 64x256 (3),
+// 128x128 (4).
+// sculler:tune SHAPE in {0,1,2,3,4}
+#ifndef SHAPE
+#define SHAPE 0
+#endif
 // sculler:tune RASTER in {0,1,2}
 #ifndef RASTER
 #define RASTER 1
@@ -25,7 +31,7 @@
 // EVOLVE-BLOCK-START
 namespace {
 constexpr int kMaxRanks = 8;  // tensor maps are kernel parameters, one a rank
-using Fused = ga::Gemm<kMaxRanks>;
+using Fused = ga::Gemm<kMaxRanks, ga::ShapeOf<SHAPE>>;
 
 struct State {
   sculler_rank rank;
