@@ -4,6 +4,16 @@
 
 namespace sculler::verify {
 
+namespace {
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
 std::optional<std::string> ClockJudge::impossible(uint64_t sent_ns, const std::vector<RankClock>& ranks, int& rank) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankClock& c = ranks[r];
@@ -37,9 +47,10 @@ uint64_t ClockJudge::slack(uint64_t latency_ns) const {
 
 void ClockJudge::calibrate(uint64_t sent_ns, const std::vector<RankClock>& ranks) {
   const Spans s = spans(sent_ns, ranks);
-  calibrated_ = true;
   open_offset_ns_ = std::max(open_offset_ns_, s.open);
-  close_offset_ns_ = std::max(close_offset_ns_, s.close - std::min(s.close, s.latency));
+  const uint64_t offset = s.close - std::min(s.close, s.latency);
+  close_offset_ns_ = std::max(close_offset_ns_, offset);
+  offsets_.push_back(static_cast<double>(offset));
 }
 
 void ClockJudge::judge(uint64_t sent_ns, bool delayed, const std::vector<RankClock>& ranks, IterationResult& result) {
@@ -51,10 +62,11 @@ void ClockJudge::judge(uint64_t sent_ns, bool delayed, const std::vector<RankClo
   }
   result.latency_ns = s.latency;
   result.checker_ns = last_done - sent_ns;
+  result.region_ns = s.close;
   result.clocks_agree = true;
   result.ranks.clear();
   for (const RankClock& c : ranks) result.ranks.push_back({c.start_ns - start, c.end_ns - start, c.event_ns});
-  if (delayed || !calibrated_) return;
+  if (delayed || offsets_.empty()) return;
 
   // Done that claims to be earlier than it came, and work that was done before the region was said to be open.
   const uint64_t allowed = slack(s.latency);
@@ -71,16 +83,15 @@ void ClockJudge::judge(uint64_t sent_ns, bool delayed, const std::vector<RankClo
   }
 }
 
+uint64_t ClockJudge::typical_offset_ns() const {
+  return offsets_.empty() ? 0 : static_cast<uint64_t>(median(offsets_));
+}
+
 std::optional<std::string> ClockJudge::systematic() const {
   // Preemption makes single iterations disagree, a loaded machine makes short ones disagree by its time slices; every one
   // of them was corrected already. Only a median beyond both is called a lie.
   constexpr double kTimeSlices = 20e6;
   if (excess_ns_.size() < 5) return std::nullopt;
-  const auto median = [](std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-  };
   const double excess = median(excess_ns_), claimed = median(claimed_ns_);
   if (excess <= std::max(claimed, kTimeSlices)) return std::nullopt;
   return "the ranks claim " + std::to_string(static_cast<uint64_t>(claimed / 1000)) + " us a run, the checker's clock shows " +

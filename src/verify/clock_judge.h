@@ -32,6 +32,8 @@ class ClockJudge {
   void judge(uint64_t sent_ns, bool delayed, const std::vector<RankClock>& ranks, IterationResult& result);
   // Over all timed iterations so far: why the claims as a whole are false. Empty: they are not.
   [[nodiscard]] std::optional<std::string> systematic() const;
+  // Median over the empty runs: region by the checker's clock minus latency claimed.
+  [[nodiscard]] uint64_t typical_offset_ns() const;
   [[nodiscard]] uint64_t close_offset_ns() const { return close_offset_ns_; }
   [[nodiscard]] uint64_t open_offset_ns() const { return open_offset_ns_; }
 
@@ -43,7 +45,7 @@ class ClockJudge {
   [[nodiscard]] uint64_t slack(uint64_t latency_ns) const;
 
   ClockRule rule_;
-  bool calibrated_ = false;
+  std::vector<double> offsets_;      // of empty runs
   uint64_t open_offset_ns_ = 0, close_offset_ns_ = 0;
   std::vector<double> excess_ns_, claimed_ns_;   // of timed iterations
 };

@@ -322,10 +322,21 @@ std::string print_job(const JobSpec& job) {
   return dump_json(root);
 }
 
+std::vector<double> usable_latencies(const std::vector<IterationResult>& iterations) {
+  std::vector<double> all, agreeing;
+  for (const IterationResult& it : iterations) {
+    if (it.warm_up) continue;
+    all.push_back(static_cast<double>(it.latency_ns));
+    if (it.clocks_agree) agreeing.push_back(all.back());
+  }
+  return agreeing.size() >= 3 && 3 * agreeing.size() >= all.size() ? agreeing : all;
+}
+
 std::string print_outcome(const Outcome& outcome) {
   json root{{"status", outcome.status}, {"message", outcome.message},     {"advice", outcome.advice},
             {"rank", outcome.rank},     {"where", outcome.where},         {"buffer", outcome.buffer},
-            {"sync_hash", outcome.sync_hash}, {"schedule", outcome.schedule}};
+            {"sync_hash", outcome.sync_hash}, {"schedule", outcome.schedule},
+            {"clock_offset_ns", outcome.clock_offset_ns}};
   root["errors"] = {{"relative_l2", double_json(outcome.errors.relative_l2)},
                     {"max_abs", double_json(outcome.errors.max_abs)},
                     {"cap", double_json(outcome.errors.cap)},
@@ -343,6 +354,7 @@ std::string print_outcome(const Outcome& outcome) {
                                   {"warm_up", it.warm_up},
                                   {"latency_ns", it.latency_ns},
                                   {"checker_ns", it.checker_ns},
+                                  {"region_ns", it.region_ns},
                                   {"clocks_agree", it.clocks_agree},
                                   {"ranks", std::move(ranks)}});
   }
@@ -377,6 +389,7 @@ Result<Outcome> parse_outcome(std::string_view text) {
   out.buffer = string_or(root, "buffer", "");
   out.sync_hash = string_or(root, "sync_hash", "");
   out.schedule = string_or(root, "schedule", "");
+  out.clock_offset_ns = static_cast<uint64_t>(int_or(root, "clock_offset_ns", 0));
   if (const json* e = find_member(root, "errors"); e != nullptr && e->is_object()) {
     out.errors.relative_l2 = double_of(*e, "relative_l2");
     out.errors.max_abs = double_of(*e, "max_abs");
@@ -395,6 +408,7 @@ Result<Outcome> parse_outcome(std::string_view text) {
       it.warm_up = bool_or(entry, "warm_up", false);
       it.latency_ns = static_cast<uint64_t>(int_or(entry, "latency_ns", 0));
       it.checker_ns = static_cast<uint64_t>(int_or(entry, "checker_ns", 0));
+      it.region_ns = static_cast<uint64_t>(int_or(entry, "region_ns", 0));
       it.clocks_agree = bool_or(entry, "clocks_agree", true);
       if (const json* ranks = find_member(entry, "ranks"); ranks != nullptr && ranks->is_array()) {
         for (const json& r : *ranks) {

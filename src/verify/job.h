@@ -70,7 +70,7 @@ struct Tolerance {
 // How far the ranks' clocks and the checker's may differ (docs/measuring.md).
 struct ClockRule {
   int calibrations = 8;          // empty runs before the candidate is loaded
-  uint64_t slack_ns = 50'000;    // absolute, beyond what the empty runs showed
+  uint64_t slack_ns = 30'000;    // absolute, beyond what the empty runs showed
   double slack_fraction = 0.03;  // of the latency; the larger of both counts
 };
 
@@ -131,6 +131,7 @@ struct IterationResult {
   bool warm_up = false;
   uint64_t latency_ns = 0;      // common start to the last rank's completion
   uint64_t checker_ns = 0;      // Run sent to the last Done received, by the checker's clock
+  uint64_t region_ns = 0;       // first Opened received to the last Done received, by the checker's clock
   bool clocks_agree = true;     // false: latency_ns is the checker's own, larger figure
   std::vector<RankTimes> ranks;
 };
@@ -148,11 +149,16 @@ struct Outcome {
   std::string where;
   std::string buffer;            // of the worst comparison
   Comparison errors{};           // the worst seen
+  uint64_t clock_offset_ns = 0;  // by which region_ns exceeds the latency of empty runs, median; 0: not calibrated
   std::vector<IterationResult> iterations;
   std::vector<FindingText> findings;
   std::string sync_hash, schedule;
   std::string counters_json, trace_json;  // objects as text; empty: {}
 };
+
+// Latencies of the timed iterations in ns: those whose clocks agree where they are at least three and a third of all, else
+// all, with the checker's larger figures. A rank that lies gains nothing: its lies are left out or corrected.
+std::vector<double> usable_latencies(const std::vector<IterationResult>& iterations);
 
 // One line without a newline.
 std::string print_outcome(const Outcome& outcome);

@@ -271,6 +271,7 @@ struct Session::Impl {
     if (device.real_time()) {
       for (int k = 0; k < job.clock.calibrations; ++k)
         if (!empty_run(-1 - k)) return false;
+      outcome.clock_offset_ns = judge.typical_offset_ns();
     }
     candidate_loaded = true;
     for (RankState& s : states) s.phase = Phase::kSettingUp;

@@ -62,6 +62,18 @@ TEST(Job, MistakesNameTheirKey) {
   EXPECT_EQ(key_of(with("\"role\":\"output\"", "\"role\":\"input\"")), "buffers");
 }
 
+TEST(Outcome, UsableLatenciesLeaveDisagreementOut) {
+  std::vector<IterationResult> its(9);
+  for (std::size_t i = 0; i < 9; ++i) {
+    its[i].latency_ns = 100 + i;
+    its[i].clocks_agree = i % 2 == 0;
+  }
+  its[0].warm_up = true;
+  EXPECT_EQ(usable_latencies(its), (std::vector<double>{102, 104, 106, 108}));
+  for (std::size_t i = 3; i < 9; ++i) its[i].clocks_agree = false;
+  EXPECT_EQ(usable_latencies(its).size(), 8u);
+}
+
 TEST(Outcome, RoundTripsWithInfinity) {
   Outcome out;
   out.status = status::kIncorrect;
@@ -70,7 +82,7 @@ TEST(Outcome, RoundTripsWithInfinity) {
   out.errors.relative_l2 = std::numeric_limits<double>::infinity();
   out.errors.max_abs = std::nan("");
   out.errors.first_bad = 17;
-  out.iterations.push_back({3, 5, true, 552'000, 801'000, false, {{0, 552'000, 550'000}}});
+  out.iterations.push_back({3, 5, true, 552'000, 801'000, 600'000, false, {{0, 552'000, 550'000}}});
   out.findings.push_back({"race", "text", "ring.cu", "ring.cu", 84, 61, 1});
   out.counters_json = R"({"barriers":3})";
   const std::string line = print_outcome(out);
