@@ -50,6 +50,8 @@ struct RangeAccess {
   uint64_t bytes = 0;
   CodeRef code{};
   std::string_view what{};  // "cudaMemcpyAsync", "ncclAllGather"; must outlive the run
+  // Not kWeak for a word that synchronises: stream wait (kLoad, kAcquire) and stream write (kStore, kRelease).
+  Order order = Order::kWeak;
 };
 
 struct GridInfo {
@@ -76,6 +78,7 @@ struct Finding {
   uint32_t bytes = 0;
   std::string place;      // "window 2 of rank 1, offset 4096", "shared memory of block 3, offset 128"
   uint64_t count = 1;     // folded repeats of the same pair of places
+  std::string note{};     // what else is known: "a release between them reaches the block only ..."
 };
 
 class Observer {

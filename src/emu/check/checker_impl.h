@@ -1,0 +1,195 @@
+// The parts of the checker: actors.cpp (grids, blocks, barriers, edges), order.cpp (acquire, release, fences),
+// accesses.cpp (shadow memory), findings.cpp (what is reported).
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "emu/check/checker.h"
+#include "emu/check/clock.h"
+#include "emu/check/records.h"
+#include "emu/check/shadow.h"
+#include "emu/check/sync.h"
+
+namespace sculler::emu::check {
+
+inline constexpr uint32_t kWarpBits = 5;
+inline constexpr uint32_t kMaxWarps = 1u << kWarpBits;
+inline constexpr uint8_t kLevels = 3;  // block, device, system
+
+// Which blocks form a cluster is not told; a cluster lies on one device.
+[[nodiscard]] constexpr uint8_t level_of(Scope scope) {
+  return scope == Scope::kCta ? 0 : scope == Scope::kSys ? 2 : 1;
+}
+
+// One actor: a warp, a stream or a host thread.
+struct Actor {
+  ActorId id = 0;
+  uint32_t slot = 0, warp = 0;
+  int rank = 0;
+  uint32_t count = 1;
+  uint32_t base = 0;       // every warp of the own block is known up to here
+  ClockRef known;          // happens-before
+  ClockRef loose;          // the same where relaxed accesses synchronise too
+  std::array<Snapshot, kLevels> fence;   // at the last fence of this scope, or of a wider one
+  std::array<ClockRef, kLevels> pending; // read relaxed from as far away as this; learnt at a fence that reaches there
+  uint64_t pended_var = 0;               // last one read relaxed, + 1
+  uint32_t pended_version = 0;
+  bool pended_missed = false;
+  struct Memo {
+    uint32_t code = 0, count = 0, kind = 0;
+    RecordId record = 0;
+  };
+  std::array<Memo, 16> memo{};
+  std::array<uint32_t, 16> ordered{};    // records and sets known to have happened before
+  uint32_t generation = 0;               // of the records that memo and ordered speak of
+};
+
+struct Grid {
+  GridInfo info;
+  std::string kernel;
+  ClockRef start, start_loose, end, end_loose;
+  uint32_t stream_slot = 0;
+  uint32_t ended_at = 0;  // the stream's count from which on it is known; 0 = it runs
+};
+
+// A release that was read and did not count, because its scope does not reach the reader.
+struct ScopeMiss {
+  int rank = -1;
+  uint32_t slot = 0;
+  uint8_t needed = 0, had = 0;
+};
+
+struct Block {
+  std::vector<Actor> actors;
+  Address shared_base = 0;
+  uint64_t shared_bytes = 0;
+  SharedShadow shared;
+  std::vector<uint64_t> sync_keys;
+  ScopeMiss miss;
+};
+
+// What remains of an actor's block when it is gone.
+struct Slot {
+  GridId grid = 0;  // 0: a stream or a host
+  uint32_t block = 0;
+  int rank = 0;
+  bool is_host = false;
+  Block* live = nullptr;
+};
+
+struct Known {
+  uint32_t slot = 0, warp = 0, count = 0;
+};
+
+class Checker final : public Observer {
+ public:
+  explicit Checker(CheckerConfig config);
+
+  ActorId add_host(int rank) override { return add_single(rank, true); }
+  ActorId add_stream(int rank) override { return add_single(rank, false); }
+  GridId begin_grid(const GridInfo& info) override;
+  ActorId begin_block(GridId grid, uint32_t block, Address shared_base, uint64_t shared_bytes) override;
+  void end_block(GridId grid, uint32_t block) override;
+  void end_grid(GridId grid) override;
+  void access(const WarpAccess& access) override;
+  void range(const RangeAccess& access) override;
+  void fence(ActorId warp, Order order, Scope scope) override;
+  void barrier(const ActorId* arrived, uint32_t n_arrived, const ActorId* waited, uint32_t n_waited) override;
+  void edge(ActorId from, ActorId to) override;
+  void allocated(int rank, Address begin, uint64_t bytes, bool zeroed) override;
+  void freed(Address begin, uint64_t bytes) override;
+  void finding(Finding finding) override;
+  [[nodiscard]] const std::vector<Finding>& findings() const override { return findings_; }
+  [[nodiscard]] uint64_t sync_hash() const override { return sync_hash_; }
+
+ private:
+  friend struct LoadOp;
+  friend struct StoreOp;
+  struct Memory {
+    int rank;
+    uint32_t ordinal;
+    uint64_t bytes;
+  };
+  struct Place {  // of the bytes being checked, for reports
+    MemorySpace space = MemorySpace::kGlobal;
+    Address granule = 0;  // address, or offset in the block's shared memory
+  };
+
+  // actors.cpp
+  ActorId add_single(int rank, bool is_host);
+  uint32_t new_slot(const Slot& slot);
+  Actor* find_actor(ActorId id);
+  void prune(ClockRef& clock, uint32_t own_slot);
+  void level_block(Block& block, uint32_t n);
+  void collect_if_due();
+
+  // order.cpp
+  [[nodiscard]] bool knows(const Actor& actor, const ClockRef& clock, const Known& what) const;
+  [[nodiscard]] bool knows(const Actor& actor, const Snapshot& snapshot) const;
+  [[nodiscard]] Snapshot snapshot(const Actor& actor, const ClockRef& clock) const;
+  ClockRef joined(const ClockRef& clock, const Snapshot& snapshot);
+  bool learn(Actor& actor, const Snapshot& snapshot);
+  void learn_loose(Actor& actor, const Snapshot& snapshot);
+  void merge(Snapshot& into, const Snapshot& more);
+  static uint8_t distance(const Actor& actor, const Release& release);
+  struct Strong {  // a lane's atomic access
+    MemorySpace space;
+    Address address;
+    uint32_t bytes;
+    bool is_rmw;
+    bool acquires, releases;
+    uint8_t level;
+    bool few;  // lanes: such an access may be meant to synchronise, a scattered one is not followed loosely
+  };
+  void strong_read(Actor& actor, const Strong& access);
+  void strong_write(Actor& actor, const Strong& access);
+  void read_sync(Actor& actor, SyncVar& var, const Strong& access);
+  void publish(SyncVar& var, const Actor& actor, const Snapshot& what, uint8_t level);
+  [[nodiscard]] uint64_t sync_key(const Actor& actor, MemorySpace space, Address address) const;
+  void note_order(const Actor& actor, const SyncVar& var, const Release& release);
+
+  // accesses.cpp
+  RecordId record(Actor& actor, uint32_t code, Access access, bool atomic, uint8_t level);
+  void touch(Actor& actor, MemorySpace space, Address begin, uint64_t bytes, RecordId record, bool reads, bool writes);
+  void touch_granule(Actor& actor, Granule& granule, uint32_t begin, uint32_t end, RecordId record, bool reads,
+                     bool writes);
+  [[nodiscard]] bool happened_before(Actor& actor, RecordId id);
+  void check_write(Actor& actor, uint32_t write, RecordId now, uint32_t offset, uint32_t bytes);
+  void check_reads(Actor& actor, ReadersId reads, RecordId now, uint32_t offset, uint32_t bytes);
+  [[nodiscard]] bool both_atomic(const Record& a, const Record& b) const;
+  ReadersId add_reader(Actor& actor, ReadersId readers, RecordId now);
+  void touch_lanes(Actor& actor, const WarpAccess& access, uint32_t mask, RecordId record, bool reads, bool writes);
+
+  // findings.cpp
+  void race(Actor& actor, RecordId now, RecordId before, uint32_t offset, uint32_t bytes);
+  void uninitialised(Actor& actor, RecordId now, uint32_t offset, uint32_t bytes);
+  Finding::Side side(ActorId id, const Record& record) const;
+  [[nodiscard]] std::string describe(const Actor& actor, uint32_t offset) const;
+  void fold(Finding finding, uint64_t key);
+
+  CheckerConfig config_;
+  ClockPool pool_;
+  Records records_;
+  Quads quads_;
+  GlobalShadow global_;
+  SyncTable sync_;
+  CodeTable codes_;
+  std::vector<Slot> slots_;
+  std::vector<Grid> grids_;
+  std::vector<std::unique_ptr<Block>> blocks_;   // storage, free ones in spare_
+  std::vector<Block*> spare_;
+  std::map<Address, Memory> allocations_;
+  std::vector<uint32_t> ordinals_;               // allocations so far a rank
+  uint32_t generation_ = 1;
+  Place place_;
+  std::vector<ClockEntry> entries_;              // scratch
+  std::vector<Finding> findings_;
+  std::unordered_map<uint64_t, size_t> folded_;
+  uint64_t sync_hash_ = 0xcbf29ce484222325u;
+};
+
+}  // namespace sculler::emu::check
