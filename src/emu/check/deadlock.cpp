@@ -1,0 +1,161 @@
+#include "emu/check/deadlock.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "emu/vm/memory.h"
+
+namespace sculler::emu {
+namespace {
+
+using Wait = WarpState::Wait;
+
+int owner_of(Address address) {
+  for (const Address base : {kDeviceBase, kHostBase}) {
+    if (address >= base && (address - base) / kRankStride < kMaxRanks) {
+      return static_cast<int>((address - base) / kRankStride);
+    }
+  }
+  return -1;
+}
+
+std::string plural(uint64_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
+std::string value_text(uint64_t value) {
+  char text[40];
+  std::snprintf(text, sizeof text, value < 65536 ? "%llu" : "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+int urgency(Wait wait) {
+  switch (wait) {
+    case Wait::kSpin: return 0;
+    case Wait::kMbarrier: return 1;
+    case Wait::kGridSync: return 2;
+    case Wait::kBarrier: return 3;
+    case Wait::kNotResident: return 4;
+    case Wait::kRunning: return 5;
+  }
+  return 6;
+}
+
+std::string reason(const StuckWarps& group) {
+  switch (group.wait) {
+    case Wait::kSpin: return "spin on " + group.target + ", which holds " + value_text(group.value);
+    case Wait::kBarrier:
+      return "wait at barrier " + std::to_string(group.barrier) + ", where " + std::to_string(group.arrived) + " of " +
+             std::to_string(group.expected) + " arrived";
+    case Wait::kMbarrier: return "wait at an mbarrier, where " + std::to_string(group.arrived) + " of " +
+                                 std::to_string(group.expected) + " arrived";
+    case Wait::kGridSync: return "wait for the whole grid";
+    case Wait::kNotResident: return "have not started: the device is full of blocks that wait";
+    case Wait::kRunning: return "run";
+  }
+  return "wait";
+}
+
+std::string advice_for(const DeadlockText& report) {
+  const StuckWarps* spin = nullptr;
+  const StuckWarps* barrier = nullptr;
+  const StuckWarps* mbarrier = nullptr;
+  for (const StuckWarps& group : report.groups) {
+    if (group.wait == Wait::kSpin && spin == nullptr) spin = &group;
+    if (group.wait == Wait::kBarrier && group.arrived < group.expected && barrier == nullptr) barrier = &group;
+    if (group.wait == Wait::kMbarrier && mbarrier == nullptr) mbarrier = &group;
+  }
+  for (const StuckGrid& grid : report.grids) {
+    if (grid.resident == 0) continue;
+    return "Launch " + grid.kernel + " with at most " + std::to_string(grid.resident) +
+           " blocks, or cooperatively: a block that has not started cannot signal those that wait for it.";
+  }
+  if (spin != nullptr) {
+    const std::string signal = "Look for the store that should change " + spin->target;
+    if (spin->owner >= 0 && spin->owner != spin->rank) {
+      return signal + ": rank " + std::to_string(spin->rank) + " waits in the memory of rank " +
+             std::to_string(spin->owner) + ", which never signals there.";
+    }
+    return signal + ": it is missing, goes to another address or rank, or stands behind a wait of its own.";
+  }
+  if (barrier != nullptr) {
+    return "Let every thread of the block reach barrier " + std::to_string(barrier->barrier) +
+           ": no return, branch or narrower count may leave some out.";
+  }
+  if (mbarrier != nullptr) return "Count the arrivals and bytes that the mbarrier expects against those that are sent.";
+  return "Let every block of the grid reach the same synchronisation.";
+}
+
+}  // namespace
+
+DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateCode& locate,
+                              const DescribeAddress& describe) {
+  DeadlockText report;
+  using Key = std::tuple<int, int, std::string_view, std::string, uint32_t, Address, uint64_t, uint32_t, uint32_t, uint32_t>;
+  std::map<Key, StuckWarps> groups;
+  std::map<Key, std::set<uint32_t>> blocks;
+  std::map<std::pair<int, std::string_view>, std::pair<std::set<uint32_t>, std::set<uint32_t>>> residency;
+  std::map<std::pair<uint32_t, uint32_t>, SourcePlace> places;
+  for (const WarpState& warp : warps) {
+    auto& [resident, waiting] = residency[{warp.rank, warp.kernel}];
+    (warp.wait == Wait::kNotResident ? waiting : resident).insert(warp.block);
+    const auto [known, fresh] = places.try_emplace({warp.code.function, warp.code.instruction});
+    if (fresh && warp.wait != Wait::kNotResident) known->second = place_of(warp.code, locate);
+    const SourcePlace at = warp.wait == Wait::kNotResident ? SourcePlace{} : known->second;
+    const bool spins = warp.wait == Wait::kSpin;
+    const bool counts = warp.wait == Wait::kBarrier || warp.wait == Wait::kMbarrier;
+    const Key key{urgency(warp.wait), warp.rank, warp.kernel, at.file, at.line, spins ? warp.address : 0,
+                  spins ? warp.value : 0, counts ? warp.barrier : 0, counts ? warp.arrived : 0, counts ? warp.expected : 0};
+    StuckWarps& group = groups[key];
+    if (group.warps == 0) {
+      group.rank = warp.rank;
+      group.kernel = std::string(warp.kernel);
+      group.wait = warp.wait;
+      group.at = at;
+      group.first_block = warp.block;
+      group.barrier = warp.barrier;
+      group.arrived = warp.arrived;
+      group.expected = warp.expected;
+      if (spins) {
+        group.address = warp.address;
+        group.value = warp.value;
+        group.owner = owner_of(warp.address);
+        group.target = describe ? describe(warp.address) : "address " + value_text(warp.address);
+      }
+    }
+    group.first_block = std::min(group.first_block, warp.block);
+    ++group.warps;
+    blocks[key].insert(warp.block);
+  }
+  for (auto& [key, group] : groups) {
+    group.blocks = blocks[key].size();
+    group.text = "rank " + std::to_string(group.rank) + ", " + group.kernel + (group.at.known() ? ", " + group.at.text() : "") +
+                 ": ";
+    group.text += group.wait == Wait::kNotResident ? plural(group.blocks, "block")
+                                                   : plural(group.warps, "warp") + " of " + plural(group.blocks, "block");
+    group.text += " (first block " + std::to_string(group.first_block) + ") " + reason(group);
+    if (report.groups.size() < kMaxGroups) report.groups.push_back(group);
+  }
+  for (const auto& [key, sets] : residency) {
+    if (sets.second.empty()) continue;
+    report.grids.push_back({key.first, std::string(key.second), sets.first.size(), sets.second.size()});
+  }
+  report.advice = advice_for(report);
+  if (report.groups.empty()) {
+    report.message = "nothing can go on, and no warp waits: a host waits for what no one started";
+  } else {
+    report.message = report.groups.front().text;
+    report.rank = report.groups.front().rank;
+    report.at = report.groups.front().at;
+  }
+  for (const StuckWarps& group : report.groups) report.text += group.text + "\n";
+  for (const StuckGrid& grid : report.grids) {
+    report.text += "rank " + std::to_string(grid.rank) + ", " + grid.kernel + ": " + std::to_string(grid.resident) + " of " +
+                   std::to_string(grid.resident + grid.waiting) + " blocks fit\n";
+  }
+  report.text += report.advice + "\n";
+  return report;
+}
+
+}  // namespace sculler::emu
