@@ -46,6 +46,10 @@ std::string reason(const StuckWarps& group) {
   switch (group.wait) {
     case Wait::kSpin: return "spin on " + group.target + ", which holds " + value_text(group.value);
     case Wait::kBarrier:
+      if (group.barrier == ~0u) {
+        return "wait for lanes of their own warp, of which " + std::to_string(group.arrived) + " of " +
+               std::to_string(group.expected) + " arrived";
+      }
       return "wait at barrier " + std::to_string(group.barrier) + ", where " + std::to_string(group.arrived) + " of " +
              std::to_string(group.expected) + " arrived";
     case Wait::kMbarrier: return "wait at an mbarrier, where " + std::to_string(group.arrived) + " of " +
@@ -79,6 +83,9 @@ std::string advice_for(const DeadlockText& report) {
     }
     return signal + ": it is missing, goes to another address or rank, or stands behind a wait of its own.";
   }
+  if (barrier != nullptr && barrier->barrier == ~0u) {
+    return "Let every lane of the mask reach the warp's synchronisation.";
+  }
   if (barrier != nullptr) {
     return "Let every thread of the block reach barrier " + std::to_string(barrier->barrier) +
            ": no return, branch or narrower count may leave some out.";
@@ -95,11 +102,19 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
   using Key = std::tuple<int, int, std::string_view, std::string, uint32_t, Address, uint64_t, uint32_t, uint32_t, uint32_t>;
   std::map<Key, StuckWarps> groups;
   std::map<Key, std::set<uint32_t>> blocks;
-  std::map<std::pair<int, std::string_view>, std::pair<std::set<uint32_t>, std::set<uint32_t>>> residency;
+  struct Residency {
+    std::set<uint32_t> resident;
+    uint64_t waiting = 0, total = 0;
+  };
+  std::map<std::pair<int, std::string_view>, Residency> residency;
   std::map<std::pair<uint32_t, uint32_t>, SourcePlace> places;
   for (const WarpState& warp : warps) {
-    auto& [resident, waiting] = residency[{warp.rank, warp.kernel}];
-    (warp.wait == Wait::kNotResident ? waiting : resident).insert(warp.block);
+    Residency& grid = residency[{warp.rank, warp.kernel}];
+    // One state stands for all blocks that have not started: `arrived` of `expected` have.
+    const uint64_t absent = warp.wait == Wait::kNotResident ? uint64_t{warp.expected} - std::min(warp.arrived, warp.expected) : 0;
+    if (warp.wait != Wait::kNotResident) grid.resident.insert(warp.block);
+    grid.waiting += absent;
+    grid.total += warp.wait == Wait::kNotResident ? warp.expected : 0;
     const auto [known, fresh] = places.try_emplace({warp.code.function, warp.code.instruction});
     if (fresh && warp.wait != Wait::kNotResident) known->second = place_of(warp.code, locate);
     const SourcePlace at = warp.wait == Wait::kNotResident ? SourcePlace{} : known->second;
@@ -126,10 +141,14 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
     }
     group.first_block = std::min(group.first_block, warp.block);
     ++group.warps;
-    blocks[key].insert(warp.block);
+    if (absent != 0) {
+      group.blocks += absent;
+    } else {
+      blocks[key].insert(warp.block);
+    }
   }
   for (auto& [key, group] : groups) {
-    group.blocks = blocks[key].size();
+    group.blocks += blocks[key].size();
     group.text = "rank " + std::to_string(group.rank) + ", " + group.kernel + (group.at.known() ? ", " + group.at.text() : "") +
                  ": ";
     group.text += group.wait == Wait::kNotResident ? plural(group.blocks, "block")
@@ -137,9 +156,9 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
     group.text += " (first block " + std::to_string(group.first_block) + ") " + reason(group);
     if (report.groups.size() < kMaxGroups) report.groups.push_back(group);
   }
-  for (const auto& [key, sets] : residency) {
-    if (sets.second.empty()) continue;
-    report.grids.push_back({key.first, std::string(key.second), sets.first.size(), sets.second.size()});
+  for (const auto& [key, grid] : residency) {
+    if (grid.waiting == 0) continue;
+    report.grids.push_back({key.first, std::string(key.second), grid.resident.size(), grid.waiting, grid.total});
   }
   report.advice = advice_for(report);
   if (report.groups.empty()) {
@@ -152,7 +171,7 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
   for (const StuckWarps& group : report.groups) report.text += group.text + "\n";
   for (const StuckGrid& grid : report.grids) {
     report.text += "rank " + std::to_string(grid.rank) + ", " + grid.kernel + ": " + std::to_string(grid.resident) + " of " +
-                   std::to_string(grid.resident + grid.waiting) + " blocks fit\n";
+                   std::to_string(grid.total) + " blocks fit\n";
   }
   report.text += report.advice + "\n";
   return report;

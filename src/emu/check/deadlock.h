@@ -28,7 +28,7 @@ struct StuckWarps {
 struct StuckGrid {  // a kernel whose blocks are not all resident
   int rank = 0;
   std::string kernel;
-  uint64_t resident = 0, waiting = 0;  // blocks
+  uint64_t resident = 0, waiting = 0, total = 0;  // blocks; total also counts those that are done
 };
 
 struct DeadlockText {

@@ -307,12 +307,17 @@ void Parser::loc() {
   }
   if (!inlined || failed()) return;
   inlined_[place_] = outer_;
-  // Out to the code that nobody inlined: what the author of the kernel wrote.
-  for (int depth = 0; depth < 64; ++depth) {
-    const auto next = inlined_.find(outer_);
-    if (next == inlined_.end() || next->second == outer_) break;
-    outer_ = next->second;
+  // Out to the code that nobody inlined, then back in as far as its file goes: what the author of the kernel wrote.
+  std::array<Place, kMaxNesting> chain{place_, outer_};
+  size_t length = 2;
+  while (length < chain.size()) {
+    const auto next = inlined_.find(chain[length - 1]);
+    if (next == inlined_.end() || next->second == chain[length - 1]) break;
+    chain[length++] = next->second;
   }
+  const uint32_t own_file = chain[length - 1].file;
+  outer_ = *std::find_if(chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(length),
+                         [&](const Place& at) { return at.file == own_file; });
 }
 
 // `start` is the guard's `@`, not yet consumed, or the opcode, consumed.

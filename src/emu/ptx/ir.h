@@ -57,7 +57,8 @@ struct Instruction {
   bool guard_negated = false;
   uint32_t ptx_line = 0;                    // 1-based line in the PTX text
   uint32_t file = 0, line = 0;              // from .loc: index into Module::files, 1-based line; 0 = unknown
-  // Where .loc had inlined_at: `file`/`line` are the innermost place, at_* the outermost, code that nobody inlined.
+  // Where .loc had inlined_at: `file`/`line` are the innermost place; at_* is the innermost one in the file of the
+  // outermost, code that nobody inlined: the kernel author's own line. Reports name at_* where it is set.
   uint32_t at_file = 0, at_line = 0;
   std::string_view text(std::string_view source) const;  // the instruction as written
   uint32_t begin = 0, end = 0;              // bytes in the source

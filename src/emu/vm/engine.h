@@ -115,7 +115,7 @@ struct WarpState {
   CodeRef code;
   Address address = 0;         // kSpin: what it reads again and again
   uint64_t value = 0;          // kSpin: what it reads there
-  uint32_t barrier = 0, arrived = 0, expected = 0;  // kBarrier
+  uint32_t barrier = 0, arrived = 0, expected = 0;  // kBarrier, kMbarrier; kNotResident: blocks started, of the grid
   uint32_t lanes = 0;          // live lanes in this state
 };
 

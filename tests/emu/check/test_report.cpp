@@ -132,8 +132,10 @@ TEST(Deadlock, MoreBlocksThanFit) {
       spin.address = kDeviceBase + 64;
       spin.value = 131;
       warps.push_back(spin);
-    } else {
+    } else if (block == 132) {
       warps.push_back(state(0, block, 0, WarpState::Wait::kNotResident, 0));
+      warps.back().arrived = 132;
+      warps.back().expected = 264;
     }
   }
   const DeadlockText out = explain_deadlock(warps, locate, describe);
@@ -169,6 +171,11 @@ TEST(Deadlock, ThousandsOfStatesAreBounded) {
     spin.address = kDeviceBase + block * 64;
     warps.push_back(spin);
   }
+  WarpState lanes = state(0, 0, 0, WarpState::Wait::kBarrier, 41);
+  lanes.barrier = ~0u;
+  lanes.arrived = 3;
+  lanes.expected = 32;
+  EXPECT_THAT(explain_deadlock({lanes}, locate, describe).text, testing::HasSubstr("wait for lanes of their own warp, of which 3 of 32"));
   EXPECT_EQ(explain_deadlock(warps, locate, describe).groups.size(), kMaxGroups);
 }
 
