@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <set>
 
 #include "base/strings.h"
 
@@ -132,6 +133,7 @@ SpawnOptions Sandbox::wrap(const Confined& c) const {
   if (!root_) a.add("--unshare-user");
   if (root_ && c.may_drop_uid) a.add("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID");
   const bool whole_usr = c.whole_usr || c.gpu;
+  a.add("--dir", "/usr", "--dir", "/etc");
   if (whole_usr) {
     a.add("--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives");
   } else {
@@ -146,9 +148,14 @@ SpawnOptions Sandbox::wrap(const Confined& c) const {
     a.add("--ro-bind", "/sys", "/sys");
     for (const auto& device : nvidia_devices()) a.add("--dev-bind-try", device, device);
   }
+  std::set<std::string> folders{"/usr", "/etc", "/tmp", "/dev"};
   for (const auto& bind : c.binds) {
     const std::string& at = bind.at.empty() ? bind.source : bind.at;
     if (whole_usr && at == bind.source && !bind.writable && at.starts_with("/usr/")) continue;  // there already
+    // bubblewrap makes missing parents 0700, which an unprivileged uid cannot enter.
+    for (auto slash = at.find('/', 1); slash != std::string::npos; slash = at.find('/', slash + 1)) {
+      if (folders.insert(at.substr(0, slash)).second) a.add("--dir", at.substr(0, slash));
+    }
     std::string kind = bind.device ? "--dev-bind" : bind.writable ? "--bind" : "--ro-bind";
     if (bind.optional) kind += "-try";
     a.add(std::move(kind), bind.source, at);

@@ -125,7 +125,7 @@ Installation find_installation() {
   Installation here;
   const std::string self = real_path("/proc/self/exe");
   here.programs = parent_path(self);
-  for (const char* place : {"/../lib/sculler", "/../lib"}) {
+  for (const char* place : {"/../lib/sculler/emu", "/../lib/emu", "/../lib"}) {
     const std::string folder = absolute_path(here.programs + place);
     if (here.dropins.empty() && exists(folder + "/libcuda.so.1")) here.dropins = folder;
   }
