@@ -57,6 +57,36 @@ Status convert(const toml::node& from, TomlNode& to, int depth, std::string_view
   return {};
 }
 
+// The line of the first non-ASCII byte outside of strings and comments, 0 where there is none. TOML 1.0 allows none, and
+// toml++ 3.3 runs into undefined behaviour at some of them.
+int stray_line(std::string_view text) {
+  int line = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') ++line;
+    if (static_cast<unsigned char>(c) >= 0x80) return line;
+    if (c == '#') {
+      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
+    } else if (c == '"' || c == '\'') {
+      const std::string three(3, c);
+      const bool block = text.substr(i).starts_with(three);
+      for (i += block ? 3 : 1; i < text.size(); ++i) {
+        if (text[i] == '\\' && c == '"') {
+          if (i + 1 < text.size() && text[i + 1] == '\n') ++line;
+          ++i;
+        } else if (text[i] == '\n') {
+          ++line;
+          if (!block) break;
+        } else if (block ? text.substr(i).starts_with(three) : text[i] == c) {
+          if (block) i += 2;
+          break;
+        }
+      }
+    }
+  }
+  return 0;
+}
+
 const char* kind_text(TomlNode::Kind kind) {
   switch (kind) {
     case TomlNode::Kind::kTable: return "a table";
@@ -82,6 +112,11 @@ Result<TomlNode> parse_toml(std::string_view text, std::string_view origin) {
   if (text.size() > kMaxBytes) {
     return fail(Error{ErrorCode::kBadInput, fmt::format("{} bytes of TOML, at most {} are read", text.size(), kMaxBytes),
                       std::string(origin), {}, {}});
+  }
+  const std::size_t bom = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  if (const int line = stray_line(text.substr(bom)); line > 0) {
+    return fail(Error{ErrorCode::kBadInput, "not TOML: a character outside of ASCII outside of quotes", fmt::format("{}:{}", origin, line), {},
+                      "put it in quotes or in a comment"});
   }
   try {
     const toml::table table = toml::parse(text, origin);

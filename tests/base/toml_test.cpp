@@ -45,6 +45,12 @@ TEST(Toml, ReaderNamesLineAndDottedKey) {
             "task.toml:4: sizes.emu.K: is not a known key (did you mean KK?)");
 }
 
+TEST(Toml, NonAsciiBelongsInQuotesAndComments) {
+  EXPECT_TRUE(parse_toml("# µ\na = \"µ\" # µ\nb = 'µ'\nc = \"\"\"\nµ\\\"\n\"\"\"\n\"µ\" = 1\n", "t"));
+  EXPECT_EQ(parse_toml("a = 1\nb = µ\n", "t").error().file, "t:2");
+  EXPECT_FALSE(parse_toml("# order o\nx_\xD0\x8C = 0\n", "t"));
+}
+
 TEST(Toml, QuoteRoundTrips) {
   const std::string nasty = "a\"b\\c\n\t\x01µ";
   auto parsed = parse_toml("x = " + toml_quote(nasty), "t");

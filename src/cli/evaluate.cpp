@@ -1,0 +1,171 @@
+// sculler evaluate TASK FILE
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "base/strings.h"
+#include "cli/session.h"
+#include "source/blocks.h"
+
+namespace sculler::cli {
+namespace {
+
+struct Options {
+  std::string task, file, target, profile, size, stages, directive, cache;
+  int64_t ranks = 0, seed = 1;
+  std::vector<std::string> defines, sets;
+  bool confirm = false;
+};
+
+// A path, or the name of one of the task's seeds or baselines.
+Result<std::string> find_source(const App& app, const Plan& plan, const std::string& file) {
+  if (app.files.exists(file)) return absolute_path(file);
+  std::vector<std::string> names;
+  for (const auto* list : {&plan.task.baselines, &plan.task.seeds}) {
+    for (const auto& path : *list) {
+      if (task::Task::stem(path) == file) return join_path(plan.task.folder, path);
+      names.push_back(task::Task::stem(path));
+    }
+  }
+  const auto like = nearest(file, names);
+  return fail(Error{ErrorCode::kNotFound, "no such file, and no seed or baseline of that name", file, {},
+                    like ? fmt::format("did you mean {}?", *like) : fmt::format("the task has {}", join(names, ", "))});
+}
+
+Result<source::Defines> read_defines(const std::vector<std::string>& words) {
+  source::Defines out;
+  for (const auto& word : words) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos) return fail(ErrorCode::kUsage, fmt::format("--define {}: there is no \"=\"", word), "write --define NAME=VALUE");
+    out.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return out;
+}
+
+std::string report(const search::Candidate& candidate, const search::Verdict& v, const nlohmann::json& json) {
+  std::string out = fmt::format("{}: {}", candidate.label(), v.status);
+  if (!v.right()) {
+    if (v.rank >= 0) out += fmt::format("\nrank    {}", v.rank);
+    if (!v.where.empty()) out += fmt::format("\nwhere   {}", printable(v.where));
+  }
+  if (!v.message.empty()) out += fmt::format("\nwhat    {}", printable(v.message, true));
+  if (!v.advice.empty()) out += fmt::format("\ndo      {}", printable(v.advice));
+  if (v.latency_us) {
+    out += fmt::format("\ntime    {} {}{}", microseconds_text(*v.latency_us), v.latency_kind, v.latency_size.empty() ? "" : " at size " + v.latency_size);
+    if (v.latency_low_us && v.latency_high_us && v.latency_kind == "measured") {
+      out += fmt::format(" ({} to {})", microseconds_text(*v.latency_low_us), microseconds_text(*v.latency_high_us));
+    }
+  }
+  for (const auto& [name, ratio] : v.ratio) {
+    const auto& interval = v.ratio_interval.at(name);
+    out += fmt::format("\n        {:.3f}× over {} ({:.3f} to {:.3f})", ratio, name, interval.first, interval.second);
+  }
+  if (v.percent_sol) out += fmt::format("\nSOL     {:.0f} %", *v.percent_sol);
+  if (v.percent_contended_sol) out += fmt::format(", {:.0f} % of the contended one", *v.percent_contended_sol);
+  if (const auto* notes = find_member(json, "notes"); notes != nullptr && notes->is_array()) {
+    for (const auto& note : *notes) {
+      if (note.is_string()) out += fmt::format("\nnote    {}", printable(note.get<std::string>()));
+    }
+  }
+  return out + fmt::format("\nheld by {}", v.containment.empty() ? "not said" : v.containment);
+}
+
+Status evaluate(App& app, const Options& o) {
+  auto home = app.home();
+  if (!home) return fail(home.error());
+  Settings settings;
+  settings.task = o.task;
+  for (const auto& [key, value] : {std::pair{"target", o.target}, std::pair{"profile", o.profile}, std::pair{"size", o.size}, std::pair{"eval.cache", o.cache},
+                                   std::pair{"ranks", o.ranks > 0 ? std::to_string(o.ranks) : std::string()}, std::pair{"seed", std::to_string(o.seed)}}) {
+    if (value.empty()) continue;
+    if (auto ok = set_setting(settings, key, value, "--set"); !ok) return ok;
+  }
+  for (const auto& assignment : o.sets) {
+    if (auto ok = apply_override(settings, assignment); !ok) return ok;
+  }
+  auto folder = task::find_task(app.files, home->task_roots, settings.task);
+  if (!folder) return fail(folder.error());
+  auto machine = ask_machine(app);
+  if (!machine) return fail(machine.error());
+  auto plan = make_plan(app, *home, *machine, settings);
+  if (!plan) return fail(plan.error());
+  auto path = find_source(app, *plan, o.file);
+  if (!path) return fail(path.error());
+  auto source = search::load_source(app.files, *path);
+  if (!source) return fail(source.error());
+  const bool baseline = plan->task.baseline_path((*source)->name) != "" && join_path(plan->task.folder, plan->task.baseline_path((*source)->name)) == *path;
+  if (!baseline) {
+    if (auto blocks = source::need_blocks((*source)->text, *path); !blocks) return fail(blocks.error());
+  }
+  if (!o.directive.empty()) {
+    auto given = o.directive.starts_with("{") ? Result<std::string>(o.directive) : app.files.read(o.directive, 1 << 16);
+    if (!given) return fail(given.error());
+    auto parsed = directive::parse_text(*given, o.directive.starts_with("{") ? "--directive" : o.directive);
+    if (!parsed) return fail(parsed.error());
+    auto copy = std::make_shared<search::Source>(**source);
+    copy->directive = *parsed;
+    copy->has_directive = true;
+    *source = std::move(copy);
+  }
+  if ((*source)->has_directive) {
+    if (auto ok = directive::check((*source)->directive, plan->topology, o.directive.empty() ? *path : "--directive"); !ok) return ok;
+  }
+  auto candidate = search::usual(*source, baseline ? "baseline" : "user");
+  candidate.baseline = baseline;
+  auto defines = read_defines(o.defines);
+  if (!defines) return fail(defines.error());
+  if (auto ok = source::check_defines((*source)->tunables, *defines, *path); !ok) return ok;
+  for (const auto& [name, value] : *defines) {
+    for (auto& [known, old] : candidate.defines) {
+      if (known == name) old = value;
+    }
+  }
+  search::JobFrame frame = plan->frame;
+  if (o.confirm) frame.stages = search::confirm_stages(plan->target);
+  if (!o.stages.empty()) {
+    frame.stages.clear();
+    for (const auto stage : split(o.stages, ',')) frame.stages.emplace_back(trim(stage));
+  }
+  const std::string job = search::job_id(frame, candidate);
+  auto evaluator = start_evaluator(app, "", "", settings, 1);
+  if (auto ok = evaluator->submit(job, search::job_line(frame, candidate, job)); !ok) return ok;
+  for (;;) {
+    auto answer = evaluator->next(200);
+    if (!answer) return fail(answer.error());
+    if (app.interrupted != nullptr && app.interrupted->load()) return fail(ErrorCode::kTimeout, "interrupted");
+    if (!*answer) continue;
+    auto json = parse_json((*answer)->verdict, "verdict");
+    if (!json) return fail(json.error());
+    auto verdict = search::parse_verdict((*answer)->verdict, "verdict");
+    if (!verdict) return fail(verdict.error());
+    app.print(app.json ? dump_json(*json) : report(candidate, *verdict, *json));
+    if (verdict->right()) return {};
+    if (app.json) return fail(ErrorCode::kNothingPassed, fmt::format("{}: {}", candidate.label(), verdict->status));
+    return fail(ErrorCode::kNothingPassed, fmt::format("{} did not pass: {}", candidate.label(), verdict->status));
+  }
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& cli, App& app, Action& action) {
+  auto o = std::make_shared<Options>();
+  auto* command = cli.add_subcommand("evaluate", "judge one program");
+  command->add_option("task", o->task, "name of a task, or its folder")->required();
+  command->add_option("file", o->file, "a source, or the name of a seed or baseline")->required();
+  command->add_option("--target", o->target, "auto, cuda, emu or cpu");
+  command->add_option("--profile", o->profile, "hardware profile");
+  command->add_option("--ranks", o->ranks, "number of ranks");
+  command->add_option("--size", o->size, "problem size");
+  command->add_option("--seed", o->seed, "of inputs and schedules");
+  command->add_option("--stages", o->stages, "gates, separated by commas: lint,compile,emulate,run,stress,bench,confirm");
+  command->add_flag("--confirm", o->confirm, "all gates, as an elite passes them");
+  command->add_option("--define,-D", o->defines, "value of a tunable: NAME=VALUE")->take_all();
+  command->add_option("--directive", o->directive, "JSON, or a file with it, in place of the source's own");
+  command->add_option("--cache", o->cache, "folder of the compile cache");
+  command->add_option("--set", o->sets, "any setting: key=value")->take_all();
+  command->callback([&action, &app, o] { action = [&app, o] { return evaluate(app, *o); }; });
+}
+
+}  // namespace sculler::cli

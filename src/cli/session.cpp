@@ -1,0 +1,221 @@
+#include "cli/session.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "base/strings.h"
+#include "search/best.h"
+#include "search/tuner.h"
+
+namespace sculler::cli {
+namespace {
+
+constexpr uint64_t kLeastFreeBytes = uint64_t{64} << 20;
+
+// One orchestrator a run folder; the kernel lets go when the process ends, however it ends.
+class RunLock {
+ public:
+  static Result<RunLock> take(const std::string& folder) {
+    const std::string path = join_path(folder, "lock");
+    RunLock lock;
+    lock.fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    // A folder in memory (tests) cannot be locked and needs no lock.
+    if (lock.fd_ >= 0 && ::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
+      return fail(Error{ErrorCode::kUsage, "another sculler works in this run folder", folder, {}, "wait for it, or end it"});
+    }
+    return lock;
+  }
+  RunLock() = default;
+  RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  RunLock& operator=(RunLock&&) = delete;
+  ~RunLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+Result<std::vector<std::shared_ptr<const search::Source>>> load_all(const App& app, const Plan& plan, const std::vector<std::string>& paths) {
+  std::vector<std::shared_ptr<const search::Source>> out;
+  for (const auto& path : paths) {
+    auto source = search::load_source(app.files, join_path(plan.task.folder, path));
+    if (!source) return fail(source.error());
+    out.push_back(std::move(*source));
+  }
+  return out;
+}
+
+std::string relative_to_here(const std::string& path) {
+  const std::string here = absolute_path(".") + "/";
+  return path.starts_with(here) ? path.substr(here.size()) : path;
+}
+
+nlohmann::json summary_json(const search::Summary& s, const std::string& folder, const Plan& plan) {
+  nlohmann::json out{{"run", folder},
+                     {"task", plan.task.name},
+                     {"target", plan.target},
+                     {"evaluated", s.tally.evaluated},
+                     {"passed", s.tally.passed},
+                     {"seconds", s.tally.seconds},
+                     {"ended", s.why},
+                     {"usd", s.tally.usd},
+                     {"baselines_us", s.baseline_us},
+                     {"best_baseline", s.best_baseline}};
+  if (s.best) {
+    const auto& best = *s.best;
+    nlohmann::json b{{"program", best.program}, {"label", best.candidate.label()}, {"status", best.verdict.status}, {"confirmed", best.confirmed},
+                     {"ratio", best.ratio},     {"folder", join_path(folder, "best")}, {"kind", best.verdict.latency_kind}};
+    if (best.verdict.latency_us) b["latency_us"] = *best.verdict.latency_us;
+    if (best.verdict.percent_sol) b["percent_sol"] = *best.verdict.percent_sol;
+    out["best"] = std::move(b);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::string> make_run_folder(const App& app, const std::string& runs, const Settings& settings, const std::string& task_name) {
+  if (auto ok = app.files.mkdirs(runs); !ok) return fail(ok.error());
+  auto free = app.files.free_bytes(runs);
+  if (free && *free < kLeastFreeBytes) {
+    return fail(Error{ErrorCode::kDiskFull, fmt::format("{} free, a run needs {}", bytes_text(*free), bytes_text(kLeastFreeBytes)), runs, {},
+                      "free space there, or choose another folder with --runs"});
+  }
+  const std::string stem = fmt::format("{}-{}", date_text(app.clock.wall_ms()), task_name);
+  for (int n = 1;; ++n) {
+    const std::string folder = join_path(runs, fmt::format("{}-{}", stem, n));
+    if (app.files.exists(folder)) continue;
+    if (auto ok = app.files.mkdirs(join_path(folder, "spool")); !ok) return fail(ok.error());
+    if (auto ok = app.files.write_atomic(join_path(folder, "run.toml"), print_settings(settings)); !ok) return fail(ok.error());
+    return folder;
+  }
+}
+
+std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::string& spool, const std::string& log, const Settings& settings, int parallel) {
+  if (app.make_evaluator) return app.make_evaluator(spool);
+  SpawnOptions command;
+  command.argv = {join_path(app.programs, "sculler-eval"), "--spool", spool, "--parallel", std::to_string(parallel)};
+  if (!settings.cache.empty()) command.argv.insert(command.argv.end(), {"--cache", absolute_path(settings.cache)});
+  if (settings.containment == "none") command.argv.insert(command.argv.end(), {"--containment", "none"});
+  command.env = evaluator_environment();
+  return std::make_unique<search::ProcessEvaluator>(app.processes, app.clock, std::move(command), log);
+}
+
+Status run_in_folder(const App& app, const std::string& folder, const Settings& settings, const Plan& plan, bool resumed) {
+  auto lock = RunLock::take(folder);
+  if (!lock) return fail(lock.error());
+  auto store = store::Store::open(join_path(folder, "store.sqlite"), app.clock);
+  if (!store) return fail(store.error());
+  for (const auto& [name, value] : {std::pair{"task", plan.task.name}, std::pair{"target", plan.target}, std::pair{"task_sha256", plan.task.sha256}}) {
+    if (auto ok = (*store)->set_fact(name, value); !ok) return ok;
+    auto kept = (*store)->fact(name);
+    if (!kept) return fail(kept.error());
+    if (*kept != value && std::string_view(name) != "task_sha256") {
+      return fail(Error{ErrorCode::kUsage, fmt::format("this run's {} is {}, not {}", name, *kept, value), folder, name, "start a new run"});
+    }
+    if (*kept != value) app.print(fmt::format("note: {} changed since the run began; what was evaluated before is not counted", plan.task.name));
+  }
+
+  auto baseline_sources = load_all(app, plan, plan.task.baselines);
+  if (!baseline_sources) return fail(baseline_sources.error());
+  std::vector<search::Candidate> baselines;
+  for (auto& source : *baseline_sources) {
+    auto candidate = search::usual(std::move(source), "baseline");
+    candidate.baseline = true;
+    baselines.push_back(std::move(candidate));
+  }
+  auto seeds = load_all(app, plan, plan.task.seeds);
+  if (!seeds) return fail(seeds.error());
+  std::vector<std::shared_ptr<const search::Source>> possible;
+  std::vector<std::string> left_out;
+  for (auto& seed : *seeds) {
+    if (seed->has_directive) {
+      if (auto ok = directive::check(seed->directive, plan.topology, seed->name); !ok) {
+        left_out.push_back(ok.error().text());
+        continue;
+      }
+    }
+    possible.push_back(std::move(seed));
+  }
+  if (possible.empty()) {
+    return fail(Error{ErrorCode::kBadDirective, left_out.empty() ? "the task has no seeds" : "no seed is possible here: " + join(left_out, "; "), plan.task.folder, "files.seeds",
+                      "add a seed to task.toml"});
+  }
+
+  std::unique_ptr<Progress> progress;
+  if (app.json) progress = std::make_unique<NoProgress>();
+  else progress = std::make_unique<TerminalProgress>(app.out, app.clock);
+  const std::string shown = relative_to_here(folder);
+  progress->line(fmt::format("{}          run {}{}", target_line(plan), shown, resumed ? " (resumed)" : ""));
+  progress->line(task_line(plan));
+  for (const auto& reason : left_out) progress->line(fmt::format("left out {}", reason));
+  progress->line(search::table_head(plan.target == "emu" ? "predicted" : "measured", baselines.front().source->name));
+
+  search::RunSettings run_settings;
+  run_settings.frame = plan.frame;
+  run_settings.budget = settings.candidates;
+  run_settings.minutes = settings.minutes;
+  run_settings.patience = settings.patience;
+  run_settings.target_ratio = settings.target_ratio;
+  run_settings.stop_at_percent_sol = settings.stop_at_percent_sol;
+  run_settings.in_flight = plan.parallel + 1;  // one waits, so that the evaluator never does
+  run_settings.confirm = static_cast<int>(settings.confirm);
+  run_settings.spool = join_path(folder, "spool");
+  run_settings.show_all = settings.candidates > 0 && settings.candidates <= 100;
+  search::TunerSettings tuner_settings;
+  tuner_settings.seed = static_cast<uint64_t>(settings.seed);
+  tuner_settings.budget = settings.candidates;
+  tuner_settings.round_points = settings.round_points;
+  search::Tuner tuner(std::move(possible), tuner_settings);
+  Log log(app.files, app.clock, join_path(folder, "log.jsonl"));
+  auto evaluator = start_evaluator(app, run_settings.spool, join_path(folder, "evaluator.log"), settings, plan.parallel);
+  search::Run run(**store, app.files, app.clock, *evaluator, tuner, *progress, log, run_settings);
+  run.interrupted = app.interrupted;
+  auto summary = run.execute(baselines);
+  evaluator.reset();
+  if (!summary) return fail(summary.error());
+
+  const std::string best_folder = join_path(folder, "best");
+  if (summary->best) {
+    search::BestContext context;
+    context.task = plan.task.name;
+    context.target = plan.target;
+    context.profile = plan.profile ? plan.profile->name : "";
+    context.size = plan.frame.size;
+    context.run_folder = folder;
+    context.commands = fmt::format("sculler evaluate {} {} --target {} --ranks {}", plan.task.name, join_path("best", summary->best->candidate.source->file_name), plan.target, plan.n_ranks);
+    for (const auto& [name, value] : summary->best->candidate.defines) context.commands += fmt::format(" --define {}={}", name, value);
+    if (auto ok = search::write_best(app.files, best_folder, *summary, context); !ok) return ok;
+  }
+  if (app.json) {
+    app.print(dump_json(summary_json(*summary, folder, plan)));
+  } else {
+    if (summary->best) {
+      const auto& best = *summary->best;
+      app.print(fmt::format("best: {} → {} ({}, directive.json, verdict.json, README.md){}      next: sculler export {}", best.program, join_path(shown, "best"),
+                            best.candidate.source->file_name, best.confirmed ? ", confirmed on fresh seeds" : "", shown));
+      if (!summary->best_baseline.empty() && best.score > 0) {
+        app.print(fmt::format("{:.2f}× over {}, the best of {} baseline{}", best.ratio.count(summary->best_baseline) > 0 ? best.ratio.at(summary->best_baseline) : best.score,
+                              summary->best_baseline, summary->baseline_us.size(), summary->baseline_us.size() == 1 ? "" : "s"));
+      }
+    }
+    std::string last = search::tally_text(summary->tally, false);
+    if (summary->from_store > 0) last += fmt::format("; {} verdicts were there already", summary->from_store);
+    if (summary->why != "budget") last += fmt::format("; ended by {}", summary->why);
+    app.print(last);
+  }
+  if (summary->why == "interrupted") return fail(Error{ErrorCode::kTimeout, "interrupted", {}, {}, fmt::format("sculler resume {} goes on", shown)});
+  if (!summary->best) {
+    return fail(ErrorCode::kNothingPassed, "no candidate passed", fmt::format("see the rows above, or sculler export {}", shown));
+  }
+  return {};
+}
+
+}  // namespace sculler::cli

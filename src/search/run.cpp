@@ -1,0 +1,284 @@
+#include "search/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "base/strings.h"
+
+namespace sculler::search {
+namespace {
+
+constexpr std::size_t kElites = 8;
+constexpr double kBetter = 1.005;
+
+}  // namespace
+
+Run::Run(store::Store& store, Files& files, Clock& clock, Evaluator& evaluator, Strategy& strategy, Progress& progress, Log& log, RunSettings settings)
+    : store_(store), files_(files), clock_(clock), evaluator_(evaluator), strategy_(strategy), progress_(progress), log_(log), settings_(std::move(settings)) {}
+
+double Run::seconds() const { return static_cast<double>(clock_.now_ns() - start_ns_) * 1e-9; }
+
+store::Evaluation Run::evaluation_of(const Verdict& v, std::string text) {
+  store::Evaluation out;
+  out.job = v.job;
+  out.status = v.status;
+  out.stage = v.stage;
+  out.latency_us = v.latency_us;
+  out.percent_sol = v.percent_sol;
+  out.verdict = std::move(text);
+  return out;
+}
+
+// Over each baseline: paired measurements where the evaluator made them, else the quotient of the two latencies.
+std::map<std::string, double> Run::ratios(const Verdict& v) const {
+  std::map<std::string, double> out = v.ratio;
+  if (!v.latency_us) return out;
+  for (const auto& [name, us] : summary_.baseline_us) out.emplace(name, us / *v.latency_us);
+  return out;
+}
+
+bool Run::is_stopped() {
+  if (!summary_.why.empty()) return true;
+  const auto stop = [&](const char* why) {
+    summary_.why = why;
+    return true;
+  };
+  if (interrupted != nullptr && interrupted->load()) return stop("interrupted");
+  if (settings_.minutes > 0 && seconds() > settings_.minutes * 60) return stop("time");
+  if (settings_.patience > 0 && since_better_ >= settings_.patience) return stop("patience");
+  if (!elites_.empty()) {
+    if (settings_.target_ratio > 0 && !summary_.baseline_us.empty() && elites_[0].score >= settings_.target_ratio) return stop("target");
+    const auto& sol = elites_[0].verdict.percent_sol;
+    if (settings_.stop_at_percent_sol > 0 && sol && *sol >= settings_.stop_at_percent_sol) return stop("speed of light");
+  }
+  return false;
+}
+
+Status Run::start(Candidate candidate, const JobFrame& frame, bool confirmation) {
+  store::Program program;
+  program.parent = candidate.parent;
+  program.name = candidate.source->name;
+  program.origin = candidate.origin;
+  program.directive = candidate.source->has_directive ? dump_json(directive::to_json(candidate.source->directive)) : std::string();
+  program.defines = source::print(candidate.defines);
+  program.source_sha256 = candidate.source->sha256;
+  const std::string job = job_id(frame, candidate);
+  if (auto ok = store_.begin(); !ok) return ok;
+  auto id = store_.add_program(program, candidate.source->text);
+  if (!id) return fail(id.error());
+  if (auto ok = store_.add_attempt({job, *id, frame.target, frame.size, join(frame.stages, " "), static_cast<int64_t>(frame.seed), candidate.baseline}); !ok) return ok;
+  if (auto ok = store_.commit(); !ok) return ok;
+  auto known = store_.evaluation(job);
+  if (!known) return fail(known.error());
+  Flight flight{std::move(candidate), *id, confirmation};
+  if (*known) {
+    flights_.emplace(job, std::move(flight));
+    ++summary_.from_store;
+    return finish(job, std::move((*known)->verdict), true);
+  }
+  std::string line = job_line(frame, flight.candidate, job);
+  flights_.emplace(job, std::move(flight));
+  return evaluator_.submit(job, std::move(line));
+}
+
+Status Run::finish(const std::string& job, std::string text, bool known) {
+  const auto at = flights_.find(job);
+  if (at == flights_.end()) return {};  // an answer to a job that was given up
+  auto verdict = parse_verdict(text, job.substr(0, 12));
+  if (!verdict) return fail(verdict.error());
+  const Flight flight = std::move(at->second);
+  flights_.erase(at);
+  if (!known) {
+    store::Evaluation evaluation = evaluation_of(*verdict, text);
+    evaluation.program = flight.program;
+    if (!flight.candidate.baseline) {
+      double worst = 0;
+      for (const auto& [name, ratio] : ratios(*verdict)) worst = worst == 0 ? ratio : std::min(worst, ratio);
+      if (worst > 0) evaluation.ratio = worst;
+    }
+    auto added = store_.add_evaluation(evaluation);
+    if (!added) return fail(added.error());
+  }
+  consider(flight, *verdict, text);
+  return {};
+}
+
+void Run::consider(const Flight& flight, const Verdict& verdict, const std::string& text) {
+  const Candidate& candidate = flight.candidate;
+  if (candidate.baseline) {
+    if (verdict.right() && verdict.latency_us) {
+      summary_.baseline_us[candidate.source->name] = *verdict.latency_us;
+      const auto best = summary_.baseline_us.find(summary_.best_baseline);
+      if (best == summary_.baseline_us.end() || *verdict.latency_us < best->second) summary_.best_baseline = candidate.source->name;
+    }
+    const auto reference = summary_.baseline_us.find(reference_baseline_);
+    std::optional<double> ratio;
+    if (reference != summary_.baseline_us.end() && verdict.latency_us) ratio = reference->second / *verdict.latency_us;
+    return show(flight, verdict, ratio);
+  }
+  Elite elite;
+  elite.program = flight.program;
+  elite.candidate = candidate;
+  elite.verdict = verdict;
+  elite.ratio = ratios(verdict);
+  if (verdict.right()) {
+    // The best of all baselines is what must be beaten. Without baselines, faster is better all the same.
+    for (const auto& [name, ratio] : elite.ratio) elite.score = elite.score == 0 ? ratio : std::min(elite.score, ratio);
+    if (elite.score == 0 && verdict.latency_us) elite.score = 1e6 / *verdict.latency_us;
+    if (elite.score == 0) elite.score = 1e-9;  // right, but nothing was measured
+  }
+  const auto reference = elite.ratio.find(reference_baseline_);
+  show(flight, verdict, reference == elite.ratio.end() ? std::nullopt : std::optional<double>(reference->second));
+  if (flight.confirmation) {
+    elite.verdict_text = text;
+    elite.confirmed = verdict.right();
+    last_confirmation_.emplace(elite, verdict.right());
+    return;
+  }
+  ++summary_.tally.evaluated;
+  ++since_better_;
+  if (verdict.right()) {
+    ++summary_.tally.passed;
+    if (elites_.empty() || elite.score > elites_[0].score * kBetter) since_better_ = 0;
+    const auto at = std::upper_bound(elites_.begin(), elites_.end(), elite.score, [](double score, const Elite& other) { return score > other.score; });
+    if (elites_.size() < kElites || at != elites_.end()) {
+      elite.verdict_text = text;
+      elites_.insert(at, elite);
+      if (elites_.size() > kElites) elites_.pop_back();
+    }
+    summary_.tally.best = elites_[0].candidate.label();
+    summary_.tally.best_us = elites_[0].verdict.latency_us;
+  }
+  Outcome outcome;
+  outcome.program = flight.program;
+  outcome.candidate = candidate;
+  outcome.passed = verdict.right();
+  outcome.status = verdict.status;
+  outcome.score = elite.score;
+  strategy_.told(outcome);
+}
+
+void Run::show(const Flight& flight, const Verdict& verdict, const std::optional<double>& ratio) {
+  const bool better = verdict.right() && (elites_.empty() || (ratio && flight.candidate.origin != "seed" &&
+                                                              verdict.latency_us && elites_[0].verdict.latency_us && *verdict.latency_us < *elites_[0].verdict.latency_us));
+  if (!settings_.show_all && !flight.candidate.baseline && !flight.confirmation && flight.candidate.origin == "tuner" && !better) return live();
+  Row row;
+  row.number = flight.candidate.baseline ? 0 : flight.program;
+  row.label = flight.candidate.label();
+  if (flight.confirmation) row.label = "confirm " + row.label;
+  row.directive = flight.candidate.source->has_directive ? directive::print(flight.candidate.source->directive) : "–";
+  row.verdict = &verdict;
+  row.ratio = ratio;
+  progress_.line(table_row(row));
+  live();
+}
+
+void Run::live() {
+  summary_.tally.seconds = seconds();
+  progress_.live(tally_text(summary_.tally, true));
+}
+
+Status Run::wait_for_one() {
+  auto answer = evaluator_.next(200);
+  if (!answer) return fail(answer.error());
+  if (*answer) {
+    log_.write(LogLevel::kDebug, "verdict", {{"job", (*answer)->job}});
+    return finish((*answer)->job, std::move((*answer)->verdict), false);
+  }
+  live();
+  return {};
+}
+
+Status Run::drain() {
+  while (!flights_.empty() && summary_.why != "interrupted") {
+    if (auto ok = wait_for_one(); !ok) return ok;
+    if (interrupted != nullptr && interrupted->load()) summary_.why = "interrupted";
+  }
+  return {};
+}
+
+Status Run::confirm_best() {
+  JobFrame frame = settings_.frame;
+  frame.stages = confirm_stages(frame.target);
+  frame.seed += 1'000'003;  // fresh inputs and schedules
+  for (int i = 0; i < settings_.confirm && !elites_.empty(); ++i) {
+    last_confirmation_.reset();
+    if (auto ok = start(elites_[0].candidate, frame, true); !ok) return ok;
+    if (auto ok = drain(); !ok) return ok;
+    if (!last_confirmation_) return {};
+    if (last_confirmation_->second) {
+      Elite confirmed = std::move(last_confirmation_->first);
+      if (!confirmed.verdict.latency_us) {
+        confirmed.verdict.latency_us = elites_[0].verdict.latency_us;
+        confirmed.ratio = elites_[0].ratio;
+        confirmed.score = elites_[0].score;
+      }
+      elites_[0] = std::move(confirmed);
+      // A measurement that got worse may no longer be the best.
+      if (elites_.size() > 1 && elites_[1].score > elites_[0].score * kBetter && i + 1 < settings_.confirm) {
+        std::stable_sort(elites_.begin(), elites_.end(), [](const Elite& a, const Elite& b) { return a.score > b.score; });
+        if (!elites_[0].confirmed) continue;
+      }
+      return {};
+    }
+    elites_.erase(elites_.begin());
+  }
+  // Nothing unconfirmed is handed out as best where confirmation was asked for.
+  std::erase_if(elites_, [](const Elite& elite) { return !elite.confirmed; });
+  return {};
+}
+
+Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
+  start_ns_ = clock_.now_ns();
+  summary_.tally.budget = settings_.budget;
+  auto imported = store::import_spool(store_, files_, settings_.spool, [](const std::string& job, const std::string& text) -> Result<store::Evaluation> {
+    auto verdict = parse_verdict(text, job.substr(0, 12));
+    if (!verdict) return fail(verdict.error());
+    return evaluation_of(*verdict, text);
+  });
+  if (!imported) return fail(imported.error());
+  log_.write(LogLevel::kInfo, "start", {{"imported", imported->added}, {"damaged", imported->damaged}});
+  if (!baselines.empty()) reference_baseline_ = baselines[0].source->name;
+  // Baselines first and to their end: every ratio needs them.
+  for (const auto& baseline : baselines) {
+    while (static_cast<int>(flights_.size()) >= settings_.in_flight && !is_stopped()) {
+      if (auto ok = wait_for_one(); !ok) return fail(ok.error());
+    }
+    if (is_stopped()) break;
+    if (auto ok = start(baseline, settings_.frame, false); !ok) return fail(ok.error());
+  }
+  if (auto ok = drain(); !ok) return fail(ok.error());
+
+  int64_t proposed = 0;
+  while (!is_stopped()) {
+    const auto room = static_cast<std::size_t>(std::max(0, settings_.in_flight - static_cast<int>(flights_.size())));
+    std::size_t limit = room;
+    if (settings_.budget > 0) limit = std::min<std::size_t>(limit, static_cast<std::size_t>(std::max<int64_t>(0, settings_.budget - proposed)));
+    auto candidates = limit > 0 ? strategy_.propose(limit) : std::vector<Candidate>();
+    for (auto& candidate : candidates) {
+      ++proposed;
+      if (auto ok = start(std::move(candidate), settings_.frame, false); !ok) return fail(ok.error());
+    }
+    if (flights_.empty() && candidates.empty()) {
+      summary_.why = settings_.budget > 0 && proposed >= settings_.budget ? "budget" : "space used up";
+      break;
+    }
+    if (!flights_.empty() && (candidates.empty() || static_cast<int>(flights_.size()) >= settings_.in_flight)) {
+      if (auto ok = wait_for_one(); !ok) return fail(ok.error());
+    }
+  }
+  if (auto ok = drain(); !ok) return fail(ok.error());
+  if (settings_.confirm > 0 && summary_.why != "interrupted") {
+    if (auto ok = confirm_best(); !ok) return fail(ok.error());
+  }
+  summary_.tally.seconds = seconds();
+  if (!elites_.empty()) summary_.best = elites_[0];
+  progress_.clear();
+  log_.write(LogLevel::kInfo, "end", {{"why", summary_.why}, {"evaluated", summary_.tally.evaluated}});
+  return summary_;
+}
+
+}  // namespace sculler::search

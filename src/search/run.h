@@ -1,0 +1,104 @@
+// The loop of a run: proposes, writes attempts before it sends them, takes verdicts, keeps the best, confirms it. A run
+// that was killed goes on by the same loop: what the store already knows is told without being evaluated again.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "search/evaluator.h"
+#include "search/job.h"
+#include "search/strategy.h"
+#include "search/table.h"
+#include "search/verdict.h"
+#include "store/store.h"
+
+namespace sculler::search {
+
+struct RunSettings {
+  JobFrame frame;               // stages and seed of the search
+  int64_t budget = 40;          // candidates, baselines and confirmations not counted; 0: no bound
+  double minutes = 0;           // 0: no bound
+  int64_t patience = 0;         // candidates without a better one (by 0.5 %); 0: no bound
+  double target_ratio = 0;      // over the best baseline; 0: none
+  double stop_at_percent_sol = 95;
+  int in_flight = 2;
+  int confirm = 3;              // elites to try to confirm at the end, 0: none
+  std::string spool;            // folder
+  bool show_all = true;         // every row, else only improvements and failures of seeds
+};
+
+struct Elite {
+  int64_t program = 0;
+  Candidate candidate;
+  Verdict verdict;
+  std::string verdict_text;
+  double score = 0;
+  std::map<std::string, double> ratio;  // over each baseline
+  bool confirmed = false;
+};
+
+struct Summary {
+  std::optional<Elite> best;
+  std::map<std::string, double> baseline_us;
+  std::string best_baseline;
+  Tally tally;
+  std::string why;  // why it ended: "budget", "time", "patience", "target", "speed of light", "space used up", "interrupted"
+  int64_t from_store = 0;  // verdicts that were there already
+};
+
+class Run {
+ public:
+  Run(store::Store& store, Files& files, Clock& clock, Evaluator& evaluator, Strategy& strategy, Progress& progress, Log& log, RunSettings settings);
+
+  [[nodiscard]] Result<Summary> execute(const std::vector<Candidate>& baselines);
+  // From a signal handler: ends after the verdicts that are awaited were left behind.
+  std::atomic<bool>* interrupted = nullptr;
+
+ private:
+  struct Flight {
+    Candidate candidate;
+    int64_t program = 0;
+    bool confirmation = false;
+  };
+
+  [[nodiscard]] Status start(Candidate candidate, const JobFrame& frame, bool confirmation);
+  [[nodiscard]] Status wait_for_one();
+  [[nodiscard]] Status finish(const std::string& job, std::string text, bool known);
+  [[nodiscard]] Status drain();
+  [[nodiscard]] Status confirm_best();
+  void consider(const Flight& flight, const Verdict& verdict, const std::string& text);
+  void show(const Flight& flight, const Verdict& verdict, const std::optional<double>& ratio);
+  [[nodiscard]] bool is_stopped();
+  [[nodiscard]] double seconds() const;
+  [[nodiscard]] std::map<std::string, double> ratios(const Verdict& verdict) const;
+  [[nodiscard]] static store::Evaluation evaluation_of(const Verdict& verdict, std::string text);
+  void live();
+
+  store::Store& store_;
+  Files& files_;
+  Clock& clock_;
+  Evaluator& evaluator_;
+  Strategy& strategy_;
+  Progress& progress_;
+  Log& log_;
+  RunSettings settings_;
+  std::unordered_map<std::string, Flight> flights_;
+  std::vector<Elite> elites_;  // best first, at most a few
+  std::optional<std::pair<Elite, bool>> last_confirmation_;
+  Summary summary_;
+  int64_t start_ns_ = 0, since_better_ = 0;
+  std::string reference_baseline_;
+};
+
+}  // namespace sculler::search
