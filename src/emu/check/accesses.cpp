@@ -1,9 +1,16 @@
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include "emu/check/checker_impl.h"
 
 namespace sculler::emu::check {
+namespace {
+
+// Where a record or a set stands in Actor::ordered.
+uint32_t memo_of(uint32_t id) { return (id ^ id >> 31 << 4) % std::tuple_size_v<decltype(Actor::ordered)>; }
+
+}  // namespace
 
 struct LoadOp {
   Checker& checker;
@@ -47,7 +54,7 @@ bool Checker::both_atomic(const Record& a, const Record& b) const {
 }
 
 bool Checker::happened_before(Actor& actor, RecordId id) {
-  uint32_t& memo = actor.ordered[id % actor.ordered.size()];
+  uint32_t& memo = actor.ordered[memo_of(id)];
   if (memo == id) return true;
   const Record& record = records_[id];
   if (record.actor != actor.id &&
@@ -59,7 +66,7 @@ bool Checker::happened_before(Actor& actor, RecordId id) {
 }
 
 void Checker::check_write(Actor& actor, uint32_t write, RecordId now, uint32_t offset, uint32_t bytes) {
-  if (happened_before(actor, write) || both_atomic(records_[write], records_[now])) return;
+  if (both_atomic(records_[write], records_[now]) || happened_before(actor, write)) return;
   race(actor, now, write, offset, bytes);
 }
 
@@ -73,13 +80,12 @@ void Checker::check_reads(Actor& actor, ReadersId reads, RecordId now, uint32_t 
     check(reads);
     return;
   }
-  uint32_t& memo = actor.ordered[reads % actor.ordered.size()];
-  if (memo == reads) return;
+  if (actor.ordered[memo_of(reads)] == reads) return;
   bool all = true;
   for (ReadersId at = reads; at != kSetBit; at = records_.member(at).previous | kSetBit) {
     all = check(records_.member(at).record) && all;
   }
-  if (all) actor.ordered[reads % actor.ordered.size()] = reads;
+  if (all) actor.ordered[memo_of(reads)] = reads;
 }
 
 ReadersId Checker::add_reader(Actor& actor, ReadersId readers, RecordId now) {
@@ -96,81 +102,104 @@ ReadersId Checker::add_reader(Actor& actor, ReadersId readers, RecordId now) {
   return result;
 }
 
-void Checker::touch_granule(Actor& actor, Granule& granule, uint32_t begin, uint32_t end, RecordId now, bool reads,
-                            bool writes) {
-  const uint64_t bits = (end - begin == kGranule ? ~uint64_t{0} : (uint64_t{1} << (end - begin)) - 1) << begin;
-  if (reads && (granule.written & bits) != bits && config_.init) {
-    const auto first = static_cast<uint32_t>(std::countr_zero(bits & ~granule.written));
-    uninitialised(actor, now, first, static_cast<uint32_t>(std::popcount(bits & ~granule.written)));
+// One instruction's or one copy's way through the shadow.
+template <bool kReads, bool kWrites>
+class Toucher {
+ public:
+  Toucher(Checker& checker, Actor& actor, MemorySpace space, RecordId record)
+      : checker_(checker), actor_(actor), record_(record) {
+    checker.place_.space = space;
+    if (space != MemorySpace::kShared) return;
+    Block& block = *checker.slots_[actor.slot].live;
+    shared_ = block.shared.granules().data();
+    shared_base_ = block.shared_base;
+    shared_bytes_ = block.shared_bytes;
   }
-  if (config_.races) {
-    if (writes) {
-      StoreOp op{*this, actor, now};
-      visit<kGranule>(quads_, granule.cell, 0, begin, end, op);
-    } else {
-      LoadOp op{*this, actor, now};
-      visit<kGranule>(quads_, granule.cell, 0, begin, end, op);
-    }
-  }
-  if (writes) granule.written |= bits;
-}
 
-void Checker::touch(Actor& actor, MemorySpace space, Address begin, uint64_t bytes, RecordId now, bool reads,
-                    bool writes) {
-  place_.space = space;
-  if (space == MemorySpace::kShared) {
-    Block& block = *slots_[actor.slot].live;
-    const uint64_t at = begin - block.shared_base;
-    if (at >= block.shared_bytes || bytes > block.shared_bytes - at) return;  // another block's of the cluster
-    const auto granules = block.shared.granules();
-    for (uint64_t byte = at; byte < at + bytes;) {
-      const auto low = static_cast<uint32_t>(byte % kGranule);
-      const auto high = static_cast<uint32_t>(std::min<uint64_t>(kGranule, low + at + bytes - byte));
-      place_.granule = byte - low;
-      touch_granule(actor, granules[byte / kGranule], low, high, now, reads, writes);
-      byte += high - low;
+  void bytes(Address begin, uint64_t n) {
+    if (shared_ != nullptr) {
+      const uint64_t at = begin - shared_base_;
+      if (at >= shared_bytes_ || n > shared_bytes_ - at) return;  // another block's of the cluster
+      return granules(shared_, at, at, n);
     }
-    return;
-  }
-  const Address end = begin + bytes;
-  while (begin < end) {
-    Granule* const page = global_.page(begin);
-    if (page == nullptr) return;
-    const Address page_end = std::min(end, (begin / kPage + 1) * kPage);
-    while (begin < page_end) {
-      const auto low = static_cast<uint32_t>(begin % kGranule);
-      const auto high = static_cast<uint32_t>(std::min<uint64_t>(kGranule, low + page_end - begin));
-      place_.granule = begin - low;
-      touch_granule(actor, page[begin % kPage / kGranule], low, high, now, reads, writes);
-      begin += high - low;
+    if (checker_.place_.space == MemorySpace::kShared) return;
+    while (n != 0) {
+      const Address base = begin & ~Address{kPage - 1};
+      if (base != page_base_) {
+        page_ = checker_.global_.page(begin);
+        page_base_ = base;
+      }
+      if (page_ == nullptr) return;
+      const uint64_t here = std::min<uint64_t>(n, kPage - (begin - base));
+      granules(page_, begin - base, begin, here);
+      begin += here;
+      n -= here;
     }
   }
-}
 
-// Neighbouring lanes that touch neighbouring bytes make one run.
-void Checker::touch_lanes(Actor& actor, const WarpAccess& access, uint32_t mask, RecordId now, bool reads, bool writes) {
-  const Address* const address = access.address;
-  const uint64_t bytes = access.bytes;
-  if (mask == ~0u) {
-    uint64_t different = 0;
-    for (uint32_t lane = 0; lane < 32; ++lane) different |= (address[lane] - address[0]) ^ (lane * bytes);
-    if (different == 0) return touch(actor, access.space, address[0], 32 * bytes, now, reads, writes);
+  // Neighbouring lanes that touch neighbouring bytes make one run.
+  void lanes(const WarpAccess& access, uint32_t mask) {
+    const Address* const address = access.address;
+    const uint64_t n = access.bytes;
+    if (mask == ~0u) {
+      uint64_t different = 0;
+      for (uint32_t lane = 0; lane < 32; ++lane) different |= (address[lane] - address[0]) ^ (lane * n);
+      if (different == 0) return bytes(address[0], 32 * n);
+    }
+    Address begin = address[std::countr_zero(mask)], end = begin + n;
+    for (uint32_t left = mask & (mask - 1); left != 0; left &= left - 1) {
+      const Address at = address[std::countr_zero(left)];
+      if (at == end) {
+        end += n;
+      } else if (at < begin || at + n > end) {
+        bytes(begin, end - begin);
+        begin = at;
+        end = at + n;
+      }
+    }
+    bytes(begin, end - begin);
   }
-  Address begin = 0, end = 0;
-  for (uint32_t left = mask; left != 0; left &= left - 1) {
-    const Address at = address[std::countr_zero(left)];
-    if (at == end && end != 0) {
-      end += bytes;
-    } else if (end != 0 && at >= begin && at + bytes <= end) {
-      continue;
-    } else {
-      if (end != 0) touch(actor, access.space, begin, end - begin, now, reads, writes);
-      begin = at;
-      end = at + bytes;
+
+ private:
+  // `at`: offset from the first granule; `where`: the same as an address, or an offset in shared memory.
+  void granules(Granule* first, uint64_t at, uint64_t where, uint64_t n) {
+    Granule* granule = first + at / kGranule;
+    auto low = static_cast<uint32_t>(at % kGranule);
+    where -= low;
+    for (uint64_t left = n + low; left != 0; ++granule, where += kGranule, low = 0) {
+      const auto high = static_cast<uint32_t>(std::min<uint64_t>(kGranule, left));
+      one(*granule, where, low, high);
+      left -= high;
     }
   }
-  if (end != 0) touch(actor, access.space, begin, end - begin, now, reads, writes);
-}
+
+  void one(Granule& granule, uint64_t where, uint32_t low, uint32_t high) {
+    checker_.place_.granule = where;
+    const uint64_t bits = (~uint64_t{0} >> (kGranule - (high - low))) << low;
+    if constexpr (kReads) {
+      if ((granule.written & bits) != bits && checker_.config_.init) {
+        const uint64_t missing = bits & ~granule.written;
+        checker_.uninitialised(actor_, record_, static_cast<uint32_t>(std::countr_zero(missing)),
+                               static_cast<uint32_t>(std::popcount(missing)));
+      }
+    }
+    if (checker_.config_.races) {
+      using Op = std::conditional_t<kWrites, StoreOp, LoadOp>;
+      Op op{checker_, actor_, record_};
+      visit<kGranule>(checker_.quads_, granule.cell, 0, low, high, op);
+    }
+    if constexpr (kWrites) granule.written |= bits;
+  }
+
+  Checker& checker_;
+  Actor& actor_;
+  RecordId record_;
+  Granule* shared_ = nullptr;
+  Address shared_base_ = 0;
+  uint64_t shared_bytes_ = 0;
+  Granule* page_ = nullptr;
+  Address page_base_ = 1;
+};
 
 void Checker::access(const WarpAccess& access) {
   Actor* const actor = find_actor(access.actor);
@@ -210,11 +239,15 @@ void Checker::access(const WarpAccess& access) {
   }
   if (reading != 0) {
     const RecordId now = record(*actor, code, Access::kLoad, atomic, level);
-    touch_lanes(*actor, access, reading, now, true, false);
+    Toucher<true, false>(*this, *actor, access.space, now).lanes(access, reading);
   }
   if (writing != 0) {
     const RecordId now = record(*actor, code, access.access, atomic, level);
-    touch_lanes(*actor, access, writing, now, is_rmw, true);
+    if (is_rmw) {
+      Toucher<true, true>(*this, *actor, access.space, now).lanes(access, writing);
+    } else {
+      Toucher<false, true>(*this, *actor, access.space, now).lanes(access, writing);
+    }
     if (ordered) {
       each_address(writing, [&] { strong_write(*actor, strong); });
       if (strong.releases) ++actor->count;
@@ -243,7 +276,17 @@ void Checker::range(const RangeAccess& access) {
   const RecordId now = record(*actor, codes_.of(access.code, access.what), access.access, atomic, 2);
   // A copy may carry what nobody wrote; only kernels are asked what they read.
   const bool judged = reads && slots_[actor->slot].grid != 0;
-  touch(*actor, space, access.begin, access.bytes, now, judged, writes);
+  if (writes) {
+    if (judged) {
+      Toucher<true, true>(*this, *actor, space, now).bytes(access.begin, access.bytes);
+    } else {
+      Toucher<false, true>(*this, *actor, space, now).bytes(access.begin, access.bytes);
+    }
+  } else if (judged) {
+    Toucher<true, false>(*this, *actor, space, now).bytes(access.begin, access.bytes);
+  } else {
+    Toucher<false, false>(*this, *actor, space, now).bytes(access.begin, access.bytes);
+  }
   if (atomic && writes && config_.races) {
     strong_write(*actor, strong);
     if (strong.releases) ++actor->count;

@@ -44,7 +44,7 @@ struct Actor {
     RecordId record = 0;
   };
   std::array<Memo, 16> memo{};
-  std::array<uint32_t, 16> ordered{};    // records and sets known to have happened before
+  std::array<uint32_t, 32> ordered{};    // records and sets known to have happened before
   uint32_t generation = 0;               // of the records that memo and ordered speak of
 };
 
@@ -109,6 +109,8 @@ class Checker final : public Observer {
  private:
   friend struct LoadOp;
   friend struct StoreOp;
+  template <bool kReads, bool kWrites>
+  friend class Toucher;
   struct Memory {
     int rank;
     uint32_t ordinal;
@@ -154,15 +156,11 @@ class Checker final : public Observer {
 
   // accesses.cpp
   RecordId record(Actor& actor, uint32_t code, Access access, bool atomic, uint8_t level);
-  void touch(Actor& actor, MemorySpace space, Address begin, uint64_t bytes, RecordId record, bool reads, bool writes);
-  void touch_granule(Actor& actor, Granule& granule, uint32_t begin, uint32_t end, RecordId record, bool reads,
-                     bool writes);
   [[nodiscard]] bool happened_before(Actor& actor, RecordId id);
   void check_write(Actor& actor, uint32_t write, RecordId now, uint32_t offset, uint32_t bytes);
   void check_reads(Actor& actor, ReadersId reads, RecordId now, uint32_t offset, uint32_t bytes);
   [[nodiscard]] bool both_atomic(const Record& a, const Record& b) const;
   ReadersId add_reader(Actor& actor, ReadersId readers, RecordId now);
-  void touch_lanes(Actor& actor, const WarpAccess& access, uint32_t mask, RecordId record, bool reads, bool writes);
 
   // findings.cpp
   void race(Actor& actor, RecordId now, RecordId before, uint32_t offset, uint32_t bytes);

@@ -64,40 +64,48 @@ ClockRef ClockPool::join(const ClockRef& a, std::span<const ClockEntry> extra) {
 }
 
 ClockRef ClockPool::join(const ClockRef& a, std::span<const ClockEntry> left, std::span<const ClockEntry> right) {
-  scratch_.clear();
+  if (scratch_.size() < left.size() + right.size()) scratch_.resize(2 * (left.size() + right.size()));
+  ClockEntry* out = scratch_.data();
   bool grew = false;
   uint32_t slot = 0, level = 0;  // of the last entry that speaks of a whole block
-  const auto emit = [&](const ClockEntry& entry) {
-    if ((entry.key & 63u) == 0) {
-      slot = entry.key >> 6;
-      level = entry.count;
-    } else if (entry.key >> 6 == slot && entry.count <= level) {
-      return false;
-    }
-    if (!scratch_.empty() && scratch_.back().key == entry.key) {
-      scratch_.back().count = std::max(scratch_.back().count, entry.count);
-      return true;
-    }
-    scratch_.push_back(entry);
-    return true;
+  // A warp's own entry says nothing where its block's reaches as far.
+  const auto idle = [&](const ClockEntry& entry) {
+    if ((entry.key & 63u) != 0) return entry.key >> 6 == slot && entry.count <= level;
+    slot = entry.key >> 6;
+    level = entry.count;
+    return false;
   };
   const ClockEntry* x = left.data();
   const ClockEntry* y = right.data();
   const ClockEntry* const x_end = x + left.size();
   const ClockEntry* const y_end = y + right.size();
-  while (x != x_end || y != y_end) {
-    if (y == y_end || (x != x_end && x->key < y->key)) {
-      emit(*x++);
-    } else if (x == x_end || y->key < x->key) {
-      grew = emit(*y++) || grew;
-    } else {
-      grew = grew || y->count > x->count;
-      emit({x->key, std::max(x->count, y->count)});
+  while (x != x_end && y != y_end) {
+    if (x->key == y->key) {
+      const ClockEntry both{x->key, std::max(x->count, y->count)};
+      grew |= y->count > x->count;
       ++x;
+      ++y;
+      if (!idle(both)) *out++ = both;
+    } else if (x->key < y->key) {
+      if (!idle(*x)) *out++ = *x;
+      ++x;
+    } else {
+      if (!idle(*y)) {
+        *out++ = *y;
+        grew = true;
+      }
       ++y;
     }
   }
-  return grew ? make(scratch_) : a;
+  for (; x != x_end; ++x) {
+    if (!idle(*x)) *out++ = *x;
+  }
+  for (; y != y_end; ++y) {
+    if (idle(*y)) continue;
+    *out++ = *y;
+    grew = true;
+  }
+  return grew ? make({scratch_.data(), static_cast<size_t>(out - scratch_.data())}) : a;
 }
 
 }  // namespace sculler::emu::check

@@ -6,6 +6,8 @@
 namespace sculler::emu::check {
 namespace {
 
+constexpr uint32_t kUnread = 2048;
+
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
   return hash * 0xff51afd7ed558ccdu;
@@ -147,6 +149,12 @@ void Checker::read_sync(Actor& actor, SyncVar& var, const Strong& access) {
       actor.pended_missed = missed;
     }
   }
+  // Who counts and counts and never looks does not synchronise; following that loosely would cost most of the time.
+  var.unread = access.is_rmw ? var.unread + 1 : 0;
+  if (var.unread > kUnread) {
+    var.relaxed = Snapshot{};
+    return;
+  }
   // A scope that does not reach orders nothing, loosely neither.
   if (var.relaxed.valid && !missed) learn_loose(actor, var.relaxed);
 }
@@ -188,7 +196,7 @@ void Checker::strong_write(Actor& actor, const Strong& access) {
     }
   }
   // A read-modify-write has just learnt all that was there.
-  if (access.few) var->relaxed = snapshot(actor, actor.loose);
+  if (access.few && var->unread <= kUnread) var->relaxed = snapshot(actor, actor.loose);
 }
 
 void Checker::publish(SyncVar& var, const Actor& actor, const Snapshot& what, uint8_t level) {

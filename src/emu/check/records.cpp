@@ -1,8 +1,16 @@
 #include "emu/check/records.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace sculler::emu::check {
+
+namespace {
+
+// A later record with this key hides an earlier one: the same actor, atomic or not.
+uint64_t key_of(const Record& record) { return uint64_t{record.actor} << 1 | (record.atomic ? 1 : 0); }
+
+}  // namespace
 
 Records::Records() : records_(1), members_(1) {}
 
@@ -37,7 +45,10 @@ ReadersId Records::append(ReadersId readers, RecordId record) {
   const Member before = member(readers);
   const uint64_t bit = filter_of(records_[record].actor);
   if ((before.filter & bit) != 0) {
-    for (uint32_t at = readers & ~kSetBit; at != 0; at = members_[at].previous) {
+    // Who is not found among the newest enters twice; a long set loses its doubles below.
+    constexpr int kNewest = 16;
+    int looked = 0;
+    for (uint32_t at = readers & ~kSetBit; at != 0 && looked < kNewest; at = members_[at].previous, ++looked) {
       if (members_[at].record == record) return readers;
     }
   }
@@ -45,13 +56,9 @@ ReadersId Records::append(ReadersId readers, RecordId record) {
   constexpr uint32_t kLong = 64;
   if (before.length >= kLong && (before.length & (before.length - 1)) == 0) {
     std::vector<RecordId> kept;
-    std::vector<std::pair<ActorId, bool>> seen{{records_[record].actor, records_[record].atomic}};
+    std::unordered_set<uint64_t> seen{key_of(records_[record])};
     for (uint32_t at = readers & ~kSetBit; at != 0; at = members_[at].previous) {
-      const Record& old = records_[members_[at].record];
-      const std::pair<ActorId, bool> key{old.actor, old.atomic};
-      if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
-      seen.push_back(key);
-      kept.push_back(members_[at].record);
+      if (seen.insert(key_of(records_[members_[at].record])).second) kept.push_back(members_[at].record);
     }
     uint32_t last = 0;
     for (auto one = kept.rbegin(); one != kept.rend(); ++one) {

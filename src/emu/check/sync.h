@@ -33,6 +33,7 @@ struct SyncVar {
   uint64_t stable = 0;       // names the address without being one: for the hash of the order
   uint32_t version = 0;      // changes with `releases`
   uint32_t bytes = 0;        // of the last write
+  uint32_t unread = 0;       // read-modify-writes since the last plain read
   std::vector<Release> releases;
   Snapshot relaxed;          // what follows from any atomic write, ordered or not
 };
