@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the ladder, the baselines and the seeds of gemm_allgather for Hopper into OUT.
-#   bench/gpu/ladder/build.sh OUT          SCULLER_CUTLASS: CUTLASS 4.2 sources (include/, tools/); without it those are left out
+#   bench/gpu/ladder/build.sh OUT          SCULLER_CUTLASS_HOME: CUTLASS 4.2 sources (include/, tools/); without it those are left out
 set -eu
 out=${1:?usage: build.sh OUT}
 root=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -30,9 +30,9 @@ build $task/seeds/kernel_fused.cu kernel_fused_32 -DCOPY_CTAS=32
 build $task/seeds/split_phase.cu split_phase_16 -DCOPY_CTAS=16
 build $task/seeds/split_phase.cu split_phase_132 -DCOPY_CTAS=132
 build $task/seeds/copy_engine_pipeline.cu copy_engine_pipeline --pre-include $ladder/tunables.h
-if [ -n "${SCULLER_CUTLASS:-}" ]; then
+if [ -n "${SCULLER_CUTLASS_HOME:-}" ]; then
   for name in cutlass_store cutlass_hybrid; do
     build $task/seeds/$name.cu $name --pre-include $ladder/tunables.h --expt-relaxed-constexpr \
-      -I "$SCULLER_CUTLASS/include" -I "$SCULLER_CUTLASS/tools/util/include"
+      -I "$SCULLER_CUTLASS_HOME/include" -I "$SCULLER_CUTLASS_HOME/tools/util/include"
   done
 fi

@@ -4,13 +4,13 @@
 extern "C" int ladder_tunable(const char* name, int otherwise);
 
 // baselines/copy_engine.cu, baselines/nccl_overlap.cu, seeds/copy_engine_pipeline.cu
-#define CHUNKS ladder_tunable("CHUNKS", 4)
+#define CHUNKS ladder_tunable("CHUNKS", 8)
 // seeds/cutlass_hybrid.cu, seeds/cutlass_store.cu
 #define PLAIN_CHUNKS ladder_tunable("PLAIN_CHUNKS", 8)
 #define SHRINK ladder_tunable("SHRINK", 100)
 #define FUSED_WAVES ladder_tunable("FUSED_WAVES", 1)
 #define GEMM_STREAMS ladder_tunable("GEMM_STREAMS", 2)
-#define GRAPH ladder_tunable("GRAPH", 0)
+#define GRAPH ladder_tunable("GRAPH", 1)
 #define PLAIN_CUBLAS ladder_tunable("PLAIN_CUBLAS", 0)
 #define RASTER ladder_tunable("RASTER", 1)
 #define SWIZZLE ladder_tunable("SWIZZLE", 1)

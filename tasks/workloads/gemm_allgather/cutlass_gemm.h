@@ -117,7 +117,8 @@ using ShapeOf = std::tuple_element_t<
 
 // Warp-specialised, persistent, one block a multiprocessor.
 // kMaxDestinations 0: one destination through the collective's own output. Otherwise StoreToAll.
-template <int kMaxDestinations, class Shape_ = Cooperative128x256>
+// kStoreColumns: width of a staged piece of the tile; a TMA store writes rows of twice as many bytes, at most 128.
+template <int kMaxDestinations, class Shape_ = Cooperative128x256, int kStoreColumns = 32>
 struct Gemm {
   using Bf16 = cutlass::bfloat16_t;
   using RowMajor = cutlass::layout::RowMajor;
@@ -130,8 +131,8 @@ struct Gemm {
   using EpilogueSchedule =
       std::conditional_t<Shape_::kPingPong, cutlass::epilogue::TmaWarpSpecialized,
                          cutlass::epilogue::TmaWarpSpecializedCooperative>;
-  using Auto = cutlass::epilogue::collective::EpilogueTileAuto;
-  using Descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<Tile, Auto, void, Bf16,
+  using Staged = cute::Shape<cute::Int<Shape_::kPingPong ? 64 : 128>, cute::Int<kStoreColumns>>;
+  using Descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<Tile, Staged, void, Bf16,
                                                                                EpilogueSchedule>;
   using Aux = cutlass::epilogue::collective::detail::AuxStoreDescriptor<Descriptor, RowMajor, Bf16>;
   using Accumulators = cutlass::epilogue::fusion::Sm90AccFetch;
@@ -144,7 +145,7 @@ struct Gemm {
       cutlass::epilogue::fusion::Sm90EVT<StoreToAll<kSlots, Aux::Stages, AuxStore>, Accumulators>;
   static constexpr bool kToAll = kMaxDestinations > 0;
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
-      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster, Auto, float, float, void,
+      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster, Staged, float, float, void,
       RowMajor, 8, std::conditional_t<kToAll, void, Bf16>, RowMajor, 8, EpilogueSchedule,
       std::conditional_t<kToAll, ToAll, Accumulators>>::CollectiveOp;
   using MainLoop = typename cutlass::gemm::collective::CollectiveBuilder<

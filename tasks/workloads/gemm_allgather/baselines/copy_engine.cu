@@ -1,4 +1,4 @@
-// sculler:directive {"backend":"lsa","issuer":"copy_engine","placement":"stream_overlap","sync":"peer","granularity":33554432,"why":"Chunks of rows: cuBLAS keeps every SM while a copy engine sends the chunk before to the peers' windows."}
+// sculler:directive {"backend":"lsa","issuer":"copy_engine","placement":"stream_overlap","sync":"peer","granularity":16777216,"why":"Chunks of rows: cuBLAS keeps every SM while a copy engine sends the chunk before to the peers' windows."}
 //
 // Baseline B2: cuBLAS in CHUNKS of rows on the harness's stream; each finished chunk goes to every peer's C by
 // cudaMemcpyAsync on a side stream a peer. An LSA barrier after the last copy makes the peers' copies into this C final.
@@ -13,9 +13,9 @@
 
 #include "problem.h"
 
-// sculler:tune CHUNKS in {1,2,4,8}
+// sculler:tune CHUNKS in {1,2,4,6,8,12,16}
 #ifndef CHUNKS
-#define CHUNKS 4
+#define CHUNKS 8
 #endif
 
 namespace {

@@ -47,7 +47,12 @@
 #endif
 // sculler:tune GRAPH in {0,1}
 #ifndef GRAPH
-#define GRAPH 0
+#define GRAPH 1
+#endif
+// Columns of a piece of a tile that is stored at once.
+// sculler:tune STORE_COLUMNS in {32,64,128}
+#ifndef STORE_COLUMNS
+#define STORE_COLUMNS 32
 #endif
 // sculler:tune RASTER in {0,1,2}
 #ifndef RASTER
@@ -62,8 +67,8 @@ namespace {
 constexpr int kMaxRanks = 8;  // tensor maps are kernel parameters, one a rank
 constexpr size_t kWorkspaceBytes = 32u << 20;
 using Shape = ga::ShapeOf<SHAPE>;
-using Plain = ga::Gemm<0, Shape>;
-using Fused = ga::Gemm<kMaxRanks, Shape>;
+using Plain = ga::Gemm<0, Shape, STORE_COLUMNS>;
+using Fused = ga::Gemm<kMaxRanks, Shape, STORE_COLUMNS>;
 
 struct Chunk {
   int64_t first, rows;  // within this rank's slice

@@ -17,7 +17,12 @@
 // 128x128 (4).
 // sculler:tune SHAPE in {0,1,2,3,4}
 #ifndef SHAPE
-#define SHAPE 0
+#define SHAPE 4
+#endif
+// Columns of a piece of a tile that is stored at once.
+// sculler:tune STORE_COLUMNS in {32,64,128}
+#ifndef STORE_COLUMNS
+#define STORE_COLUMNS 32
 #endif
 // sculler:tune RASTER in {0,1,2}
 #ifndef RASTER
@@ -31,7 +36,7 @@
 // EVOLVE-BLOCK-START
 namespace {
 constexpr int kMaxRanks = 8;  // tensor maps are kernel parameters, one a rank
-using Fused = ga::Gemm<kMaxRanks, ga::ShapeOf<SHAPE>>;
+using Fused = ga::Gemm<kMaxRanks, ga::ShapeOf<SHAPE>, STORE_COLUMNS>;
 
 struct State {
   sculler_rank rank;
