@@ -1,8 +1,10 @@
-// The PTX virtual machine: parses, decodes and runs the kernels of all ranks of a job in one address space, under one
-// seeded schedule. It knows devices, memory, grids, blocks and warps; streams, events, collectives and libraries are
-// the device layer's (server/), which launches a grid when its stream lets it start.
+// The PTX virtual machine: parses, decodes and runs the kernels of all ranks of a job in one
+// address space, under one seeded schedule. It knows devices, memory, grids, blocks and warps;
+// streams, events, collectives and libraries are the device layer's (server/), which launches a
+// grid when its stream lets it start.
 //
-// Single-threaded and deterministic: same modules, calls and seed give the same order of every instruction.
+// Single-threaded and deterministic: same modules, calls and seed give the same order of every
+// instruction.
 #pragma once
 
 #include <array>
@@ -22,9 +24,9 @@ namespace sculler::emu {
 // Of one device, from the hardware profile. Defaults: H200 (compute capability 9.0).
 struct DeviceLimits {
   uint32_t sms = 132;
-  uint32_t shared_per_sm = 233472;        // bytes
-  uint32_t shared_per_block = 232448;     // largest with opt-in
-  uint32_t shared_reserved = 1024;        // a resident block
+  uint32_t shared_per_sm = 233472;     // bytes
+  uint32_t shared_per_block = 232448;  // largest with opt-in
+  uint32_t shared_reserved = 1024;     // a resident block
   uint32_t registers_per_sm = 65536;
   uint32_t warps_per_sm = 64;
   uint32_t blocks_per_sm = 32;
@@ -49,19 +51,23 @@ struct EngineConfig {
   int n_ranks = 1;
   DeviceLimits limits{};
   Schedule schedule{};
-  Observer* observer = nullptr;   // null: no race and initialisation checks; bounds are always checked
-  uint64_t step_limit = 0;        // warp instructions over the whole job, 0 = none: then TIMEOUT
+  Observer* observer =
+      nullptr;              // null: no race and initialisation checks; bounds are always checked
+  uint64_t step_limit = 0;  // warp instructions over the whole job, 0 = none: then TIMEOUT
 };
 
 using ModuleId = uint32_t;
-using KernelId = uint32_t;   // one decoded entry function on one rank
+using KernelId = uint32_t;  // one decoded entry function on one rank
 
 struct KernelInfo {
-  std::string name;            // mangled
-  struct Param { uint32_t offset, bytes; };
+  std::string name;  // mangled
+  struct Param {
+    uint32_t offset, bytes;
+  };
   std::vector<Param> params;
   uint32_t param_bytes = 0;
-  uint32_t registers = 0;      // estimate a thread, ptxas' where the fat binary has a cubin, else declared and capped
+  uint32_t registers =
+      0;  // estimate a thread, ptxas' where the fat binary has a cubin, else declared and capped
   uint32_t static_shared = 0;
   uint32_t local_bytes = 0;
   uint32_t max_threads = 1024;
@@ -74,21 +80,21 @@ struct LaunchRequest {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
-  std::vector<uint8_t> params;   // info.param_bytes
-  ActorId stream = 0;            // for the observer
+  std::vector<uint8_t> params;  // info.param_bytes
+  ActorId stream = 0;           // for the observer
 };
 
 // What a grid did, for virtual time and profiles. Bytes are summed over lanes.
 struct GridCounters {
   uint64_t warp_instructions = 0;
   uint64_t lane_instructions = 0;
-  uint64_t tensor_flops = 0;         // mma: 2 m n k
-  uint64_t fp_flops = 0;             // fma 2, add / mul 1, a lane
-  uint64_t global_load_bytes = 0, global_store_bytes = 0;     // own rank's memory
-  uint64_t peer_load_bytes = 0, peer_store_bytes = 0;         // other ranks' windows
+  uint64_t tensor_flops = 0;                               // mma: 2 m n k
+  uint64_t fp_flops = 0;                                   // fma 2, add / mul 1, a lane
+  uint64_t global_load_bytes = 0, global_store_bytes = 0;  // own rank's memory
+  uint64_t peer_load_bytes = 0, peer_store_bytes = 0;      // other ranks' windows
   uint64_t shared_bytes = 0;
   uint64_t atomics = 0, barriers = 0, system_fences = 0;
-  uint64_t global_transactions = 0;  // distinct 32-byte sectors a warp instruction, summed
+  uint64_t global_transactions = 0;         // distinct 32-byte sectors a warp instruction, summed
   uint32_t blocks = 0, resident_limit = 0;  // blocks of this grid that fit at once
   uint32_t threads_per_block = 0;
 };
@@ -96,13 +102,22 @@ struct GridCounters {
 // Why the machine stopped or a grid failed.
 struct Fault {
   enum class Kind : uint8_t {
-    kNone, kIllegalAddress, kMisaligned, kIllegalInstruction, kAssert, kTrap, kDeadlock, kStepLimit, kUnsupported, kLaunch,
+    kNone,
+    kIllegalAddress,
+    kMisaligned,
+    kIllegalInstruction,
+    kAssert,
+    kTrap,
+    kDeadlock,
+    kStepLimit,
+    kUnsupported,
+    kLaunch,
   };
   Kind kind = Kind::kNone;
   int rank = -1;
   CodeRef code{};
   Address address = 0;
-  std::string message;   // one sentence that says where and what to do
+  std::string message;  // one sentence that says where and what to do
 };
 
 // One blocked or spinning warp, for deadlock reports.
@@ -113,13 +128,20 @@ struct WarpState {
   uint32_t warp;
   enum class Wait : uint8_t { kRunning, kBarrier, kSpin, kGridSync, kNotResident, kMbarrier } wait;
   CodeRef code;
-  Address address = 0;         // kSpin: what it reads again and again
-  uint64_t value = 0;          // kSpin: what it reads there
-  uint32_t barrier = 0, arrived = 0, expected = 0;  // kBarrier, kMbarrier; kNotResident: blocks started, of the grid
-  uint32_t lanes = 0;          // live lanes in this state
+  Address address = 0;  // kSpin: what it reads again and again
+  uint64_t value = 0;   // kSpin: what it reads there
+  uint32_t barrier = 0, arrived = 0,
+           expected = 0;  // kBarrier, kMbarrier; kNotResident: blocks started, of the grid
+  uint32_t lanes = 0;     // live lanes in this state
 };
 
-struct Location { std::string file; uint32_t line = 0; uint32_t ptx_line = 0; std::string function; std::string text; };
+struct Location {
+  std::string file;
+  uint32_t line = 0;
+  uint32_t ptx_line = 0;
+  std::string function;
+  std::string text;
+};
 
 class Engine {
  public:
@@ -139,27 +161,30 @@ class Engine {
   [[nodiscard]] const KernelInfo& info(KernelId kernel) const;
   // A .global or .const variable's address and size in this module's rank.
   Result<std::pair<Address, uint64_t>> global(ModuleId module, std::string_view name) const;
-  [[nodiscard]] uint32_t max_active_blocks_per_sm(KernelId kernel, uint32_t threads, uint32_t dynamic_shared) const;
+  [[nodiscard]] uint32_t max_active_blocks_per_sm(KernelId kernel, uint32_t threads,
+                                                  uint32_t dynamic_shared) const;
 
-  // Puts a grid into the machine; its blocks become resident as limits allow. An Error is the launch error CUDA gives
-  // (too many threads, shared memory, cooperative grid too large); `key` then holds the cudaError name.
+  // Puts a grid into the machine; its blocks become resident as limits allow. An Error is the
+  // launch error CUDA gives (too many threads, shared memory, cooperative grid too large); `key`
+  // then holds the cudaError name.
   Result<GridId> launch(const LaunchRequest& request);
 
   enum class Stop : uint8_t {
     kBudget,    // ran out of budget, more to do
     kGridDone,  // at least one grid finished: see finished()
     kIdle,      // no grid is in the machine
-    kStalled,   // every live warp waits for something that no grid in the machine will do: the device layer decides
-                // whether a copy, a stream write or another launch can still help, else it is a deadlock
-    kFault,     // see fault(): the rank's context is broken, as on hardware
+    kStalled,   // every live warp waits for something that no grid in the machine will do: the
+               // device layer decides whether a copy, a stream write or another launch can still
+               // help, else it is a deadlock
+    kFault,  // see fault(): the rank's context is broken, as on hardware
   };
   // Runs at most `budget` warp instructions. Call again after memory was written from outside.
   Stop run(uint64_t budget);
   std::vector<GridId> take_finished();
   [[nodiscard]] const Fault& fault() const;
-  void kill_rank(int rank);                // drops all its grids
+  void kill_rank(int rank);  // drops all its grids
   [[nodiscard]] const GridCounters& counters(GridId grid) const;
-  [[nodiscard]] uint64_t instructions() const;   // over the whole job
+  [[nodiscard]] uint64_t instructions() const;  // over the whole job
 
   [[nodiscard]] std::vector<WarpState> warps() const;
   [[nodiscard]] Location locate(CodeRef code) const;

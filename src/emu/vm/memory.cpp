@@ -18,7 +18,9 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kRedZone = 256;  // at least, behind each allocation
 constexpr uint8_t kPoison = 0xa5;
 
-uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+uint64_t round_up(uint64_t value, uint64_t to) {
+  return (value + to - 1) / to * to;
+}
 
 // The free ranges of one arena. Freed memory is reused last, so that a late access is still named.
 class Arena {
@@ -65,7 +67,8 @@ class Arena {
 };
 
 void* map_fixed(Address address, uint64_t bytes, int fd) {
-  const int flags = MAP_FIXED_NOREPLACE | MAP_NORESERVE | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+  const int flags =
+      MAP_FIXED_NOREPLACE | MAP_NORESERVE | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
   void* wanted = reinterpret_cast<void*>(address);  // NOLINT: the address is the contract
   void* got = mmap(wanted, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
   if (got != MAP_FAILED && got != wanted) {
@@ -74,7 +77,8 @@ void* map_fixed(Address address, uint64_t bytes, int fd) {
     errno = EEXIST;
   }
   if (got == MAP_FAILED)
-    throw std::runtime_error(std::string("cannot map the emulated memory: ") + std::strerror(errno));
+    throw std::runtime_error(std::string("cannot map the emulated memory: ") +
+                             std::strerror(errno));
   return got;
 }
 
@@ -82,32 +86,38 @@ void* map_fixed(Address address, uint64_t bytes, int fd) {
 
 struct Memory::Impl {
   Observer* observer = nullptr;
-  std::deque<Allocation> allocations;      // [id - 1]
+  std::deque<Allocation> allocations;  // [id - 1]
   std::vector<const Allocation*> table{nullptr};
-  std::map<Address, uint32_t> by_begin;    // newest allocation at each address
-  Arena arenas[kMaxRanks][3];              // device, nccl, host
+  std::map<Address, uint32_t> by_begin;  // newest allocation at each address
+  Arena arenas[kMaxRanks][3];            // device, nccl, host
   int fds[kMaxRanks];
   uint64_t granule_bytes = 0;
-  Finding finding;                         // what the last check() found
+  Finding finding;  // what the last check() found
 };
 
 Memory::Memory(int n_ranks, uint64_t bytes_per_rank, Observer* observer)
-    : n_ranks_(n_ranks), bytes_(round_up(bytes_per_rank, 2 * kPage)), impl_(std::make_unique<Impl>()) {
+    : n_ranks_(n_ranks),
+      bytes_(round_up(bytes_per_rank, 2 * kPage)),
+      impl_(std::make_unique<Impl>()) {
   if (n_ranks < 1 || n_ranks > int(kMaxRanks) || bytes_ == 0 || bytes_ > kRankStride)
     throw std::runtime_error("emulated memory: 1 to 16 ranks with at most 64 GiB each");
   impl_->observer = observer;
   impl_->granule_bytes = bytes_ / kGranule * sizeof(uint32_t);
   for (int& fd : impl_->fds) fd = -1;
   for (int r = 0; r < n_ranks; ++r) {
-    const Address device = kDeviceBase + uint64_t(r) * kRankStride, host = kHostBase + uint64_t(r) * kRankStride;
+    const Address device = kDeviceBase + uint64_t(r) * kRankStride,
+                  host = kHostBase + uint64_t(r) * kRankStride;
     map_fixed(device, bytes_, -1);
     const int fd = memfd_create("sculler-host-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     impl_->fds[r] = fd;
-    if (fd < 0 || ftruncate(fd, off_t(bytes_)) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-      throw std::runtime_error(std::string("cannot make the shared host memory: ") + std::strerror(errno));
+    if (fd < 0 || ftruncate(fd, off_t(bytes_)) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+      throw std::runtime_error(std::string("cannot make the shared host memory: ") +
+                               std::strerror(errno));
     map_fixed(host, bytes_, fd);
     for (auto& half : granules_) {
-      void* p = mmap(nullptr, impl_->granule_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      void* p = mmap(nullptr, impl_->granule_bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (p == MAP_FAILED) throw std::runtime_error("cannot map the allocation table");
       half[r] = static_cast<uint32_t*>(p);
     }
@@ -129,9 +139,10 @@ Memory::~Memory() {
   }
 }
 
-Result<Address> Memory::allocate(int rank, uint64_t bytes, Allocation::Kind kind, std::string name, bool zeroed,
-                                 uint64_t align) {
-  if (rank < 0 || rank >= n_ranks_) return fail(ErrorCode::kInternal, "allocation for a rank that does not exist");
+Result<Address> Memory::allocate(int rank, uint64_t bytes, Allocation::Kind kind, std::string name,
+                                 bool zeroed, uint64_t align) {
+  if (rank < 0 || rank >= n_ranks_)
+    return fail(ErrorCode::kInternal, "allocation for a rank that does not exist");
   align = round_up(align < kGranule ? kGranule : align, kGranule);
   const bool host = kind == Allocation::Kind::kPinned || kind == Allocation::Kind::kManaged;
   const int arena = host ? 2 : kind == Allocation::Kind::kNccl ? 1 : 0;
@@ -139,9 +150,11 @@ Result<Address> Memory::allocate(int rank, uint64_t bytes, Allocation::Kind kind
   const Address begin = bytes > bytes_ ? 0 : impl_->arenas[rank][arena].take(span, align);
   if (begin == 0)
     return fail(ErrorCode::kInternal,
-                "out of emulated memory on rank " + std::to_string(rank) + ": " + std::to_string(bytes) + " bytes asked",
+                "out of emulated memory on rank " + std::to_string(rank) + ": " +
+                    std::to_string(bytes) + " bytes asked",
                 "emulate a smaller size");
-  if (impl_->allocations.size() >= UINT32_MAX - 1) return fail(ErrorCode::kInternal, "too many allocations");
+  if (impl_->allocations.size() >= UINT32_MAX - 1)
+    return fail(ErrorCode::kInternal, "too many allocations");
   impl_->allocations.push_back({kind, rank, begin, bytes, true, false, std::move(name)});
   impl_->table.push_back(&impl_->allocations.back());
   table_ = impl_->table.data();
@@ -149,7 +162,8 @@ Result<Address> Memory::allocate(int rank, uint64_t bytes, Allocation::Kind kind
   impl_->by_begin[begin] = id;
   const Address base = (host ? kHostBase : kDeviceBase) + uint64_t(rank) * kRankStride;
   uint32_t* granules = granules_[host][rank];
-  for (uint64_t g = (begin - base) / kGranule; g < (begin - base + span) / kGranule; ++g) granules[g] = id;
+  for (uint64_t g = (begin - base) / kGranule; g < (begin - base + span) / kGranule; ++g)
+    granules[g] = id;
   std::memset(reinterpret_cast<void*>(begin), zeroed ? 0 : kPoison, bytes);  // NOLINT
   if (impl_->observer != nullptr) impl_->observer->allocated(rank, begin, bytes, zeroed);
   return begin;
@@ -158,7 +172,8 @@ Result<Address> Memory::allocate(int rank, uint64_t bytes, Allocation::Kind kind
 Status Memory::release(int rank, Address address) {
   Allocation* a = find(address);
   if (a == nullptr || a->begin != address || a->rank != rank || !a->live)
-    return fail(ErrorCode::kBadInput, "rank " + std::to_string(rank) + " frees an address that no allocation starts at",
+    return fail(ErrorCode::kBadInput,
+                "rank " + std::to_string(rank) + " frees an address that no allocation starts at",
                 "free each allocation once, with the pointer that it returned");
   a->live = false;
   const int arena = address >= kHostBase ? 2 : a->kind == Allocation::Kind::kNccl ? 1 : 0;
@@ -168,8 +183,12 @@ Status Memory::release(int rank, Address address) {
   return {};
 }
 
-const Allocation* Memory::find(Address address) const { return at(address); }
-Allocation* Memory::find(Address address) { return const_cast<Allocation*>(at(address)); }
+const Allocation* Memory::find(Address address) const {
+  return at(address);
+}
+Allocation* Memory::find(Address address) {
+  return const_cast<Allocation*>(at(address));
+}
 
 std::vector<const Allocation*> Memory::live(int rank) const {
   std::vector<const Allocation*> out;
@@ -189,10 +208,10 @@ const Finding* Memory::check(int rank, Address address, uint64_t bytes) const {
   f.now.rank = rank;
   f.place = describe(address);
   const Allocation* a = at(address);
-  f.kind = a == nullptr                                   ? Finding::Kind::kBounds
-           : !a->live                                     ? Finding::Kind::kUseAfterFree
-           : a->rank != rank && !a->peer_accessible       ? Finding::Kind::kWrongRank
-                                                          : Finding::Kind::kBounds;
+  f.kind = a == nullptr                             ? Finding::Kind::kBounds
+           : !a->live                               ? Finding::Kind::kUseAfterFree
+           : a->rank != rank && !a->peer_accessible ? Finding::Kind::kWrongRank
+                                                    : Finding::Kind::kBounds;
   return &f;
 }
 
@@ -203,12 +222,15 @@ std::string Memory::describe(Address address) const {
   char hex[32];
   std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address));
   if (a == nullptr) return std::string(hex) + ", which no allocation holds";
-  std::string text = a->name + " of rank " + std::to_string(a->rank) + " + " + std::to_string(address - a->begin);
+  std::string text =
+      a->name + " of rank " + std::to_string(a->rank) + " + " + std::to_string(address - a->begin);
   if (address - a->begin >= a->bytes) text += " (it ends at " + std::to_string(a->bytes) + ")";
   if (!a->live) text += " (freed)";
   return text;
 }
 
-int Memory::host_fd(int rank) const { return impl_->fds[rank]; }
+int Memory::host_fd(int rank) const {
+  return impl_->fds[rank];
+}
 
 }  // namespace sculler::emu

@@ -1,14 +1,17 @@
-// The emulated device memory of all ranks: one flat range of virtual addresses that the VM maps and dereferences
-// directly; rank processes reserve the same range without access, so a host read of device memory faults and is named.
+// The emulated device memory of all ranks: one flat range of virtual addresses that the VM maps and
+// dereferences directly; rank processes reserve the same range without access, so a host read of
+// device memory faults and is named.
 //
-//   device(r) = kDeviceBase + r * kRankStride      cudaMalloc, ncclMemAlloc, module globals of rank r
-//   host(r)   = kHostBase   + r * kRankStride      pinned, managed and mapped memory: a memfd shared with rank r
-//   shared    = kSharedBase                        generic addresses of shared memory, resolved per block
-//   local     = kLocalBase                         generic addresses of local memory, resolved per thread
+//   device(r) = kDeviceBase + r * kRankStride      cudaMalloc, ncclMemAlloc, module globals of rank
+//   r host(r)   = kHostBase   + r * kRankStride      pinned, managed and mapped memory: a memfd
+//   shared with rank r shared    = kSharedBase                        generic addresses of shared
+//   memory, resolved per block local     = kLocalBase                         generic addresses of
+//   local memory, resolved per thread
 //
-// kRankStride is a multiple of 4 GiB, as NCCL's `lsaFlatBase + rank * stride4G` needs. A rank's kNccl allocations lie in
-// the upper half of its heap, so that ranks which call ncclMemAlloc with the same sizes in the same order get the same
-// offsets whatever else they allocate. One Memory a process: the addresses are fixed.
+// kRankStride is a multiple of 4 GiB, as NCCL's `lsaFlatBase + rank * stride4G` needs. A rank's
+// kNccl allocations lie in the upper half of its heap, so that ranks which call ncclMemAlloc with
+// the same sizes in the same order get the same offsets whatever else they allocate. One Memory a
+// process: the addresses are fixed.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +29,8 @@ inline constexpr Address kDeviceBase = 0x2000'0000'0000;  // clear of AddressSan
 inline constexpr Address kHostBase = 0x3000'0000'0000;
 inline constexpr Address kRankStride = 0x10'0000'0000;  // 64 GiB
 inline constexpr Address kSharedBase = 0x0300'0000'0000;
-inline constexpr Address kSharedWindow = 0x4'0000;       // 256 KiB of generic addresses a resident block
-inline constexpr uint32_t kSharedReserved = 1024;        // at the start of each window, never accessible
+inline constexpr Address kSharedWindow = 0x4'0000;  // 256 KiB of generic addresses a resident block
+inline constexpr uint32_t kSharedReserved = 1024;   // at the start of each window, never accessible
 inline constexpr Address kLocalBase = 0x0400'0000'0000;
 inline constexpr uint32_t kMaxRanks = 16;
 
@@ -40,7 +43,7 @@ struct Allocation {
   bool live = true;
   // Ranks other than the owner may touch it: set by window registration (kNccl) or IPC.
   bool peer_accessible = false;
-  std::string name;   // "cudaMalloc #3", "set 2 buffer C", "window 1", "__device__ counter"
+  std::string name;  // "cudaMalloc #3", "set 2 buffer C", "window 1", "__device__ counter"
 };
 
 class Memory {
@@ -51,29 +54,35 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // 256-byte aligned (or `align`), a red zone behind each; fresh memory is poisoned with 0xa5 unless zeroed.
-  Result<Address> allocate(int rank, uint64_t bytes, Allocation::Kind kind, std::string name, bool zeroed = false,
-                           uint64_t align = 256);
+  // 256-byte aligned (or `align`), a red zone behind each; fresh memory is poisoned with 0xa5
+  // unless zeroed.
+  Result<Address> allocate(int rank, uint64_t bytes, Allocation::Kind kind, std::string name,
+                           bool zeroed = false, uint64_t align = 256);
   Status release(int rank, Address address);
-  [[nodiscard]] const Allocation* find(Address address) const;  // freed ones too, until reused; null outside all
+  [[nodiscard]] const Allocation* find(
+      Address address) const;  // freed ones too, until reused; null outside all
   Allocation* find(Address address);
-  // Null where [address, address + bytes) may be touched from `rank`; else what is wrong with it, as a Finding.
+  // Null where [address, address + bytes) may be touched from `rank`; else what is wrong with it,
+  // as a Finding.
   [[nodiscard]] const Finding* check(int rank, Address address, uint64_t bytes) const;
   // "set 2 buffer C of rank 1 + 4096"
   [[nodiscard]] std::string describe(Address address) const;
-  // The memfd behind host(r), to be mapped at the same address by rank r; host_bytes() long, sealed against resizing.
+  // The memfd behind host(r), to be mapped at the same address by rank r; host_bytes() long, sealed
+  // against resizing.
   [[nodiscard]] int host_fd(int rank) const;
   [[nodiscard]] uint64_t host_bytes() const { return bytes_; }
   [[nodiscard]] int n_ranks() const { return n_ranks_; }
   // Every allocation of a rank that is live, in order of address.
   [[nodiscard]] std::vector<const Allocation*> live(int rank) const;
 
-  // The hot path of check(): the live allocation that holds all of [address, address + bytes) and that `rank` may
-  // touch, else null.
+  // The hot path of check(): the live allocation that holds all of [address, address + bytes) and
+  // that `rank` may touch, else null.
   [[nodiscard]] const Allocation* reach(int rank, Address address, uint64_t bytes) const {
     const Allocation* a = at(address);
     if (a == nullptr || !a->live || (a->rank != rank && !a->peer_accessible)) return nullptr;
-    return address >= a->begin && bytes <= a->bytes && address - a->begin <= a->bytes - bytes ? a : nullptr;
+    return address >= a->begin && bytes <= a->bytes && address - a->begin <= a->bytes - bytes
+               ? a
+               : nullptr;
   }
 
  private:
@@ -89,8 +98,8 @@ class Memory {
   }
   int n_ranks_ = 0;
   uint64_t bytes_ = 0;
-  uint32_t* granules_[2][kMaxRanks] = {};       // allocation id a granule, 0 = none
-  const Allocation* const* table_ = nullptr;    // by id
+  uint32_t* granules_[2][kMaxRanks] = {};     // allocation id a granule, 0 = none
+  const Allocation* const* table_ = nullptr;  // by id
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,248 @@
+// cp.async: the data are read when the copy is issued and become visible when its group is waited
+// for, so that a missing wait reads what was there before. The observer sees the store twice, when
+// it is issued and when it lands: anything unordered with either is a race.
+#include "emu/vm/async.h"
+
+#include "emu/vm/access.h"
+#include "emu/vm/arith.h"
+
+namespace sculler::emu::vm {
+namespace {
+
+constexpr size_t kMostCopies = 1u << 14;  // in flight a warp
+
+// op.n: bytes copied; o[0] destination address (op.b its base, op.target its offset), o[1] source
+// bytes or the predicate to ignore the source (op.c), o[4] source address.
+enum Extra : uint8_t { kNothing, kSourceBytes, kIgnore };
+
+Act copy(Warp& w, const Op& op) {
+  const uint32_t bytes = op.n;
+  if (w.n_copies >= kMostCopies)
+    return fault(w, Fault::Kind::kIllegalInstruction, 0,
+                 "more than 16384 cp.async of one warp are not waited for");
+  // Source bytes a lane: fewer leave zeros behind.
+  uint32_t reads[32];
+  bool partial = false;
+  if (op.c == kSourceBytes) {
+    const auto* n = lanes<uint32_t>(w, op.o[1]);
+    bool over = false;
+    for_mask(w.exec, [&](int i) {
+      reads[i] = n[i];
+      over = over || n[i] > bytes;
+      partial = partial || n[i] != bytes;
+    });
+    if (over)
+      return fault(w, Fault::Kind::kIllegalInstruction, 0,
+                   "cp.async with more source bytes than it copies");
+  } else if (op.c == kIgnore) {
+    const uint32_t p = pred(w, op.o[1]);
+    for_mask(w.exec, [&](int i) { reads[i] = (p >> i & 1u) != 0 ? 0 : bytes; });
+    partial = (p & w.exec) != 0;
+  }
+  if (w.n_copies == w.copies.size()) w.copies.emplace_back();
+  AsyncCopy& c = w.copies[w.n_copies];
+  c.mask = w.exec;
+  c.bytes = bytes;
+  c.code = code_ref(w);
+  c.pc = w.pc;
+  // The source.
+  Target source;
+  if (!partial) {
+    if (!resolve(w, op, bytes, Access::kLoad, source)) return Act::kFault;
+    report(w, op, bytes, Access::kLoad, source, 0);
+    for_mask(w.exec, [&](int i) { std::memcpy(c.data[i], lane_pointer(source, i, bytes), bytes); });
+  } else {
+    const auto* at = lanes<uint64_t>(w, op.o[4]);
+    uint32_t whole = 0;
+    for_mask(w.exec, [&](int i) {
+      std::memset(c.data[i], 0, 16);
+      if (reads[i] == bytes) whole |= 1u << i;
+    });
+    const uint32_t saved = w.exec;
+    bool ok = true;
+    if (whole != 0) {
+      w.exec = whole;
+      ok = resolve(w, op, bytes, Access::kLoad, source);
+      if (ok) {
+        report(w, op, bytes, Access::kLoad, source, 0);
+        for_mask(whole,
+                 [&](int i) { std::memcpy(c.data[i], lane_pointer(source, i, bytes), bytes); });
+      }
+    }
+    for (uint32_t rest = saved & ~whole; ok && rest != 0; rest &= rest - 1) {  // a byte at a time
+      const int i = std::countr_zero(rest);
+      w.exec = 1u << i;
+      for (uint32_t k = 0; ok && k < reads[i]; ++k) {
+        source.address[i] = at[i] + static_cast<uint64_t>(op.imm) + k;
+        ok = resolve_addresses(w, op, static_cast<Space>(op.space), 1, Access::kLoad, source);
+        if (!ok) break;
+        report(w, op, 1, Access::kLoad, source, 0);
+        std::memcpy(c.data[i] + k, lane_pointer(source, i, 1), 1);
+      }
+    }
+    w.exec = saved;
+    if (!ok) return Act::kFault;
+  }
+  // The destination, in shared memory.
+  Target to;
+  const auto delta = static_cast<int64_t>(static_cast<int32_t>(op.target));
+  if (op.b == kBaseWide) {
+    const auto* r = lanes<uint64_t>(w, op.o[0]);
+    for (int i = 0; i < 32; ++i) to.address[i] = r[i] + static_cast<uint64_t>(delta);
+  } else {
+    const auto* r = lanes<uint32_t>(w, op.o[0]);
+    for (int i = 0; i < 32; ++i) to.address[i] = r[i] + static_cast<uint32_t>(delta);
+  }
+  if (!resolve_addresses(w, op, Space::kShared, bytes, Access::kStore, to)) return Act::kFault;
+  Op weak{};
+  report(w, weak, bytes, Access::kStore, to, w.exec);
+  for_mask(w.exec, [&](int i) { c.to[i] = to.address[i]; });
+  // Lanes of one warp nearly always have committed equally often; else one record a count.
+  const uint32_t count = w.committed[std::countr_zero(w.exec)];
+  uint32_t same = 0;
+  for_mask(w.exec, [&](int i) {
+    if (w.committed[i] == count) same |= 1u << i;
+  });
+  c.group = count;
+  ++w.n_copies;
+  for (uint32_t rest = w.exec & ~same; rest != 0; rest &= rest - 1) {
+    const int i = std::countr_zero(rest);
+    AsyncCopy one = w.copies[w.n_copies - 1];
+    one.mask = 1u << i;
+    one.group = w.committed[i];
+    if (w.n_copies == w.copies.size()) w.copies.emplace_back();
+    w.copies[w.n_copies++] = one;
+  }
+  if (same != w.exec)
+    for (size_t k = 0; k < w.n_copies; ++k)
+      if (w.copies[k].pc == w.pc && w.copies[k].mask == w.exec && w.copies[k].group == count)
+        w.copies[k].mask = same;
+  return Act::kNext;
+}
+
+Act commit(Warp& w, const Op&) {
+  for_mask(w.exec, [&](int i) { ++w.committed[i]; });
+  return Act::kNext;
+}
+
+// All but the last op.imm groups; op.a: also what is not committed.
+Act wait(Warp& w, const Op& op) {
+  const auto keep = static_cast<uint32_t>(op.imm);
+  const bool all = op.a != 0;
+  if (all) commit(w, op);
+  land(w, w.exec, all ? 0 : keep);
+  return Act::kNext;
+}
+
+void decode_cp(Emit& e) {
+  if (e.peek() == "async" && e.in.modifiers.size() > 1 && e.in.modifiers[1] == "bulk")
+    return e.unsupported("bulk copies (TMA)");
+  if (!e.take("async")) return e.unsupported("reductions and bulk copies");
+  if (e.take("commit_group")) {
+    e.op.run = &commit;
+    return;
+  }
+  if (e.take("wait_all")) {
+    e.op.run = &wait;
+    e.op.a = 1;
+    return;
+  }
+  if (e.take("wait_group")) {
+    int64_t n = 0;
+    if (!e.operands(1) || !e.immediate(e.operand(0), &n) || n < 0) return e.unsupported();
+    e.op.run = &wait;
+    e.op.imm = n;
+    return;
+  }
+  if (e.take("mbarrier")) return decode_copy_arrive(e);
+  const bool cg = e.take("cg");
+  if (!cg && !e.take("ca")) return e.unsupported();
+  if (!e.take("shared") && !e.take("shared::cta") && !e.take("shared::cluster"))
+    return e.unsupported();
+  if (!e.take("global")) return e.unsupported();
+  bool hint = false;
+  while (!e.modifiers_done()) {
+    if (e.take("L2::cache_hint"))
+      hint = true;
+    else if (e.take("L2::64B") || e.take("L2::128B") || e.take("L2::256B")) {
+    } else
+      return;
+  }
+  int64_t bytes = 0;
+  const size_t plain = e.count() - (hint ? 1u : 0u);
+  if (e.count() < 3 || !e.immediate(e.operand(2), &bytes) || (plain != 3 && plain != 4))
+    return e.unsupported();
+  if (cg ? bytes != 16 : bytes != 4 && bytes != 8 && bytes != 16) return e.unsupported("size");
+  MemoryModifiers shared;
+  shared.space = Space::kShared;
+  address_operand(e, e.operand(0), shared);
+  if (e.failed() || e.op.a == kBaseNone) return e.unsupported("address");
+  e.move_to(4, 0);
+  e.op.b = e.op.a;
+  if (e.op.imm < INT32_MIN || e.op.imm > INT32_MAX) return e.unsupported("offset");
+  e.op.target = static_cast<uint32_t>(static_cast<int32_t>(e.op.imm));
+  MemoryModifiers global;
+  global.space = Space::kGlobal;
+  address_operand(e, e.operand(1), global);
+  if (e.op.a != kBaseWide) return e.unsupported("address");
+  e.op.n = static_cast<uint8_t>(bytes);
+  if (plain == 4) {
+    const auto& x = e.operand(3);
+    if (e.bits_of(x) == 1) {
+      e.op.c = kIgnore;
+      e.pred_src(1, x);
+    } else {
+      e.op.c = kSourceBytes;
+      e.src(1, x, 32);
+    }
+  }
+  e.op.run = &copy;
+}
+
+}  // namespace
+
+void land(Warp& w, uint32_t lane_mask, uint32_t keep) {
+  bool changed = false;
+  size_t out = 0;
+  for (size_t k = 0; k < w.n_copies; ++k) {
+    AsyncCopy& c = w.copies[k];
+    uint32_t done = 0;
+    for_mask(c.mask & lane_mask, [&](int i) {
+      const uint32_t committed = w.committed[i];
+      if (committed > keep && c.group < committed - keep) done |= 1u << i;
+    });
+    if (done != 0) {
+      for_mask(done, [&](int i) {
+        uint8_t* p = w.shared + (c.to[i] - w.shared_window);
+        changed = changed || std::memcmp(p, c.data[i], c.bytes) != 0;
+        std::memcpy(p, c.data[i], c.bytes);
+      });
+      if (w.observer != nullptr) {
+        WarpAccess a;
+        a.actor = w.actor;
+        a.access = Access::kStore;
+        a.space = MemorySpace::kShared;
+        a.bytes = static_cast<uint8_t>(c.bytes);
+        a.mask = done;
+        a.address = c.to;
+        a.wrote = done;
+        a.code = c.code;
+        w.observer->access(a);
+      }
+      c.mask &= ~done;
+    }
+    if (c.mask != 0) {
+      if (out != k) std::swap(w.copies[out], w.copies[k]);
+      ++out;
+    }
+  }
+  w.n_copies = out;
+  note_store(w, changed);
+}
+
+void register_async(DecodeTable& t) {
+  t["cp"] = &decode_cp;
+  register_mbarrier(t);
+}
+
+}  // namespace sculler::emu::vm

@@ -1,0 +1,186 @@
+#include "emu/vm/engine.h"
+
+#include <algorithm>
+
+#include "emu/vm/engine_impl.h"
+
+namespace sculler::emu {
+namespace {
+
+// With no proof that a warp goes in circles (poll.cpp), this many fruitless visits of all of them
+// count as one.
+constexpr uint64_t kCircles = 20'000;
+constexpr uint64_t kClockJump =
+    1'000'000;  // ticks, when all that happens is that warps look at the clock
+
+}  // namespace
+
+Engine::Impl::Impl(const EngineConfig& c)
+    : config(c), memory(c.n_ranks, c.limits.memory_bytes, c.observer), scheduler(c.schedule) {
+  machine.config = c;
+  machine.memory = &memory;
+  sms.assign(static_cast<size_t>(c.n_ranks), std::vector<Sm>(c.limits.sms));
+  admissible.assign(static_cast<size_t>(c.n_ranks), false);
+}
+
+Engine::Engine(const EngineConfig& config) : impl_(std::make_unique<Impl>(config)) {
+  impl_->machine.on_print = &on_print;
+}
+Engine::~Engine() = default;
+
+Memory& Engine::memory() {
+  return impl_->memory;
+}
+const EngineConfig& Engine::config() const {
+  return impl_->config;
+}
+Engine::Stop Engine::run(uint64_t budget) {
+  return impl_->run(budget);
+}
+std::vector<GridId> Engine::take_finished() {
+  return std::exchange(impl_->finished, {});
+}
+const Fault& Engine::fault() const {
+  return impl_->machine.fault;
+}
+void Engine::kill_rank(int rank) {
+  impl_->kill_rank(rank);
+}
+uint64_t Engine::instructions() const {
+  return impl_->machine.instructions;
+}
+
+const GridCounters& Engine::counters(GridId grid) const {
+  static const GridCounters kNone{};
+  for (const auto& g : impl_->grids)
+    if (g->id == grid) return g->counters;
+  const auto done = impl_->counters.find(grid);
+  return done == impl_->counters.end() ? kNone : done->second;
+}
+
+void Engine::Impl::wake(vm::Warp& w) {
+  if (!w.done && !w.park) scheduler.add(w);
+}
+
+void Engine::Impl::look_at_parked(bool all) {
+  size_t n = all ? parked.size() : std::min<size_t>(2, parked.size());
+  for (; n > 0 && !parked.empty(); --n) {
+    if (parked_next >= parked.size()) parked_next = 0;
+    vm::Warp* w = parked[parked_next];
+    if (vm::still_parked(*w)) {
+      ++parked_next;
+      continue;
+    }
+    parked[parked_next] = parked.back();
+    parked.pop_back();
+    w->park = false;
+    w->spin.pc = ~0u;
+    scheduler.add(*w);
+  }
+}
+
+uint64_t Engine::Impl::progress() const {
+  uint64_t n = 0;
+  for (const auto& g : grids) n += g->finished + g->next;
+  return n;
+}
+
+// All that can run has read the same values again and again, and memory has not changed meanwhile.
+bool Engine::Impl::circling() const {
+  bool any = false;
+  for (const auto& g : grids)
+    for (const auto& b : g->resident)
+      for (const auto& w : b->warps) {
+        if (w->done || w->park || !w->queued) continue;
+        any = true;
+        if (w->spin.pc == ~0u || w->spin.repeats < kCircles) return false;
+      }
+  return any;
+}
+
+bool Engine::Impl::after_slice(vm::Warp& w, vm::SliceEnd end) {
+  switch (end) {
+    case vm::SliceEnd::kQuantum:
+      idle_yields = 0;
+      scheduler.put_back(w, false);
+      return true;
+    case vm::SliceEnd::kYield:
+      ++idle_yields;
+      scheduler.put_back(w, true);
+      return true;
+    case vm::SliceEnd::kParked:
+      parked.push_back(&w);
+      return true;
+    case vm::SliceEnd::kBlocked:
+      return true;  // woken by the barrier's last arrival
+    case vm::SliceEnd::kDone: {
+      idle_yields = 0;
+      vm::Block& b = *w.block;
+      if (--b.live_warps == 0) {
+        vm::Grid* g = b.grid;
+        end_block(b);
+        if (g->finished == g->n_blocks)
+          for (size_t k = 0; k < grids.size(); ++k)
+            if (grids[k].get() == g) {
+              end_grid(k);
+              break;
+            }
+      }
+      return true;
+    }
+    case vm::SliceEnd::kFault:
+      return false;
+  }
+  return true;
+}
+
+Engine::Stop Engine::Impl::run(uint64_t budget) {
+  const uint64_t end = machine.instructions + std::min(budget, ~uint64_t{0} - machine.instructions);
+  look_at_parked(true);
+  machine.fault = Fault{};
+  idle_yields = 0;
+  uint64_t circle_check = 0;
+  while (true) {
+    admit();
+    if (!finished.empty()) return Stop::kGridDone;
+    if (machine.instructions >= end) return Stop::kBudget;
+    if (config.step_limit != 0 && machine.instructions >= config.step_limit) {
+      machine.fault.kind = Fault::Kind::kStepLimit;
+      machine.fault.message = "the job has run " + std::to_string(machine.instructions) +
+                              " warp instructions, its limit";
+      return Stop::kFault;
+    }
+    if (!parked.empty()) look_at_parked(false);
+    uint64_t quantum = 0;
+    vm::Warp* w = scheduler.take(&quantum);
+    if (w == nullptr) {
+      look_at_parked(true);
+      w = scheduler.take(&quantum);
+      if (w == nullptr) return grids.empty() ? Stop::kIdle : Stop::kStalled;
+    }
+    quantum = std::min(quantum, end - machine.instructions);
+    if (config.step_limit != 0)
+      quantum = std::min(quantum, config.step_limit - machine.instructions);
+    if (!after_slice(*w, vm::run_slice(*w, quantum, *this))) {
+      const int rank = machine.fault.rank;
+      if (rank >= 0) kill_rank(rank);
+      return Stop::kFault;
+    }
+    // Nothing but waiting for a while: time passes, and perhaps nothing else ever will.
+    if (idle_yields > 4 * (scheduler.size() + 1)) {
+      machine.clock_bonus += kClockJump;
+      idle_yields = 0;
+      if (++circle_check % 256 == 0) {
+        const uint64_t now = progress();
+        if (stall_epoch == machine.epoch && stall_progress == now) {
+          if (circling()) return Stop::kStalled;
+        } else {
+          stall_epoch = machine.epoch;
+          stall_progress = now;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace sculler::emu
