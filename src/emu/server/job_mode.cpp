@@ -211,26 +211,26 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options, std::
                      std::vector<rank::UniqueFd> sockets) {
   auto reference = verify::Reference::load(job);
   if (!reference) return internal(reference.error());
-  const std::unique_ptr<Observer> observer = make_observer(options, job.n_ranks);
-  auto config = machine_config(options, job.n_ranks, observer.get());
-  if (!config) return internal(config.error());
-  Machine machine(*config);
+  auto vm = make_vm(options, job.n_ranks, true);
+  if (!vm) return internal(vm.error());
+  Machine& machine = *(*vm)->machine;
+  Observer* observer = (*vm)->observer.get();
   machine.engine().on_print = [](int rank, std::string_view text) {
     std::fprintf(stderr, "rank %d: %.*s", rank, static_cast<int>(text.size()), text.data());
   };
   ServerConfig server_config;
   server_config.schedule = options.schedule;
-  server_config.multicast_allowed = config->device.multicast;
+  server_config.multicast_allowed = machine.properties().multicast;
   Server server(machine, server_config, job.n_ranks);
   for (int r = 0; r < job.n_ranks; ++r) server.attach(r, std::move(sockets[static_cast<std::size_t>(r)]));
-  VmRanks ranks(job, machine, observer.get(), server, std::move(control));
-  VmDevice device(job, **reference, machine, observer.get(), server);
+  VmRanks ranks(job, machine, observer, server, std::move(control));
+  VmDevice device(job, **reference, machine, observer, server);
   verify::Outcome outcome = run_session(job, ranks, device);
 
   // A rank that died or failed to launch says less than the machine knows.
   if (outcome.status == verify::status::kPassed || outcome.status == verify::status::kCrash ||
       outcome.status == verify::status::kLaunchError) {
-    if (auto found = judge(machine, observer.get(), server, job.n_ranks)) {
+    if (auto found = judge(machine, observer, server, job.n_ranks)) {
       found->iterations = std::move(outcome.iterations);
       outcome = std::move(*found);
     }

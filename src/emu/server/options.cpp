@@ -5,12 +5,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/strings.h"
-#include "task/profile.h"
-
-#if __has_include("emu/check/checker.h")
 #include "emu/check/checker.h"
-#define SCULLER_HAVE_CHECKER 1
-#endif
+#include "task/profile.h"
 
 namespace sculler::emu {
 
@@ -88,7 +84,7 @@ Result<VmOptions> parse_vm_options(std::string_view text, std::string_view origi
   return options;
 }
 
-Result<MachineConfig> machine_config(const VmOptions& options, int n_ranks, Observer* observer) {
+Result<std::unique_ptr<Vm>> make_vm(const VmOptions& options, int n_ranks, bool keep_trace) {
   MachineConfig config;
   if (!options.profile.empty()) {
     auto profile = task::load_profile(real_files(), options.profile);
@@ -112,22 +108,22 @@ Result<MachineConfig> machine_config(const VmOptions& options, int n_ranks, Obse
   config.engine.n_ranks = n_ranks;
   config.engine.limits = config.device.limits;
   config.engine.schedule = options.schedule;
-  config.engine.observer = observer;
   config.engine.step_limit = options.step_limit;
-  return config;
-}
-
-std::unique_ptr<Observer> make_observer([[maybe_unused]] const VmOptions& options, [[maybe_unused]] int n_ranks) {
-#ifdef SCULLER_HAVE_CHECKER
-  if (!options.race && !options.init) return nullptr;
-  CheckerConfig config;
-  config.n_ranks = n_ranks;
-  config.races = options.race;
-  config.initialisation = options.init;
-  return make_checker(config);
-#else
-  return nullptr;
-#endif
+  config.keep_trace = keep_trace;
+  auto vm = std::make_unique<Vm>();
+  if (options.race || options.init) {
+    CheckerConfig checks;
+    checks.races = options.race;
+    checks.init = options.init;
+    checks.describe = [raw = vm.get()](Address address) {
+      return raw->memory != nullptr ? raw->memory->describe(address) : std::string("address");
+    };
+    vm->observer = make_checker(std::move(checks));
+  }
+  config.engine.observer = vm->observer.get();
+  vm->machine = std::make_unique<Machine>(config);
+  vm->memory = &vm->machine->memory();
+  return vm;
 }
 
 }  // namespace sculler::emu

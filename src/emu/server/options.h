@@ -28,8 +28,13 @@ Status set_checks(VmOptions& options, const std::vector<std::string>& names);
 // "round_robin", "random:7", "priority:7", "delay_rank:1:7"
 Result<Schedule> parse_schedule(std::string_view text);
 
-Result<MachineConfig> machine_config(const VmOptions& options, int n_ranks, Observer* observer);
-// The checker for these options; null where no check needs one. It outlives the machine.
-std::unique_ptr<Observer> make_observer(const VmOptions& options, int n_ranks);
+// A machine with its checker, which outlives it and names addresses by its memory.
+struct Vm {
+  std::unique_ptr<Observer> observer;   // null where no check needs one
+  const Memory* memory = nullptr;
+  std::unique_ptr<Machine> machine;
+};
+// Errors: the profile.
+Result<std::unique_ptr<Vm>> make_vm(const VmOptions& options, int n_ranks, bool keep_trace);
 
 }  // namespace sculler::emu

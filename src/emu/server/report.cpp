@@ -195,6 +195,7 @@ verify::FindingText describe(const Engine& engine, const Finding& finding) {
     case Finding::Kind::kMisaligned: text.text += ", which is not aligned for this access"; break;
     case Finding::Kind::kMisuse: break;
   }
+  if (!finding.note.empty()) text.text += "; " + finding.note;
   if (finding.count > 1) text.text += " (" + std::to_string(finding.count) + " times)";
   return text;
 }

@@ -111,14 +111,13 @@ int run_programs(const RunOptions& options) {
                  dir.c_str());
     return 2;
   }
-  const std::unique_ptr<Observer> observer = make_observer(options.vm, options.n_ranks);
-  auto config = machine_config(options.vm, options.n_ranks, observer.get());
-  if (!config) {
-    std::fprintf(stderr, "sculler-vm: %s\n", config.error().text().c_str());
+  auto vm = make_vm(options.vm, options.n_ranks, false);
+  if (!vm) {
+    std::fprintf(stderr, "sculler-vm: %s\n", vm.error().text().c_str());
     return 2;
   }
-  config->keep_trace = false;
-  Machine machine(*config);
+  Machine& machine = *(*vm)->machine;
+  const Observer* observer = (*vm)->observer.get();
   machine.engine().on_print = [](int, std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
@@ -126,7 +125,7 @@ int run_programs(const RunOptions& options) {
   ServerConfig server_config;
   server_config.schedule = options.vm.schedule;
   server_config.sleepers_settle = options.n_ranks > 1;
-  server_config.multicast_allowed = config->device.multicast;
+  server_config.multicast_allowed = machine.properties().multicast;
   Server server(machine, server_config, options.n_ranks);
 
   std::vector<Child> children;
@@ -148,7 +147,7 @@ int run_programs(const RunOptions& options) {
     const Server::Step step = server.step(100);
     if (step == Server::Step::kGone) break;
     if (step == Server::Step::kStuck) {
-      stop = deadlock(machine, observer.get());
+      stop = deadlock(machine, observer);
       break;
     }
     if (options.timeout_s != 0 && verify::monotonic_ns() - begin > options.timeout_s * 1'000'000'000u) {
@@ -163,7 +162,7 @@ int run_programs(const RunOptions& options) {
   reap(children, true);
 
   verify::Outcome outcome;
-  auto found = judge(machine, observer.get(), server, options.n_ranks);
+  auto found = judge(machine, observer, server, options.n_ranks);
   if (stop && (!found || found->status == verify::status::kUninitialised)) found = std::move(stop);
   int code = 0;
   for (std::size_t i = 0; i < children.size(); ++i) {
