@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -184,7 +185,11 @@ int host_function(uint64_t stream, void (*function)(void*), void* argument) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    std::thread([] {
+    // Its connection is announced before the first function is, so that the VM knows whom to expect.
+    std::promise<void> announced;
+    std::thread([&announced] {
+      connection();
+      announced.set_value();
       wire::HostFunctionNext next;
       wire::HostFunctionReply due;
       while (call(next, due) == kSuccess) {
@@ -192,6 +197,7 @@ int host_function(uint64_t stream, void (*function)(void*), void* argument) {
         next.done = due.id;
       }
     }).detach();
+    announced.get_future().wait();
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
   });
   wire::HostFunction request;

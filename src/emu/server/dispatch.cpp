@@ -312,7 +312,7 @@ struct Server::Serve {
     return answer(machine.launch_host_function(host, m.stream, m.function, m.argument));
   }
   Answer operator()(const wire::HostFunctionNext& m) const {
-    if (host.thread == 0) return malformed();
+    if (host.thread == 0 || (m.done != 0 && rank.host_running.erase(m.done) == 0)) return malformed();
     if (m.done != 0) machine.host_call_done(m.done);
     Answer a;
     a.silent = true;

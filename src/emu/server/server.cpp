@@ -101,6 +101,7 @@ void Server::drop(int rank, std::string why) {
   }
   std::erase_if(tickets_, [rank](const auto& entry) { return entry.second.rank == rank; });
   r.host_calls.clear();
+  r.host_running.clear();
   machine_.drop_rank(rank);
 }
 
@@ -258,6 +259,7 @@ void Server::deliver() {
       due.id = call.id;
       due.function = call.function;
       due.argument = call.argument;
+      r.host_running.insert(call.id);
       const auto bytes = wire::encode(due);
       reply(static_cast<int>(i), static_cast<uint32_t>(t), 0, bytes);
     }
@@ -358,7 +360,10 @@ Server::Step Server::step(int wait_ms, std::span<pollfd> others) {
   const bool all_waiting = std::none_of(ranks_.begin(), ranks_.end(), [](const Rank& r) {
     return r.left_out && !r.channels.empty() && r.channels[0]->state == Channel::State::kRunning;
   });
-  if (blocked && all_waiting) return Step::kStuck;
+  const bool host_works = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) {
+    return !r.host_calls.empty() || !r.host_running.empty();  // a helper thread is at work, or about to ask
+  });
+  if (blocked && all_waiting && !host_works) return Step::kStuck;
   return wait(wait_ms);
 }
 

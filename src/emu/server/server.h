@@ -88,7 +88,8 @@ class Server {
     int pid = 0;
     uint64_t heard_ns = 0;
     std::unordered_set<KernelId> kernels;
-    std::vector<HostCall> host_calls;
+    std::vector<HostCall> host_calls;             // due, no helper free yet
+    std::unordered_set<uint64_t> host_running;    // handed to a helper
     RankReport report;
   };
   struct Answer {

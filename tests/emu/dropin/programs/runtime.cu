@@ -182,6 +182,7 @@ static void graphs() {
   CK(cudaMalloc(&p, 4096));
   CK(cudaMalloc(&q, 4096));
   CK(cudaMemset(p, 0, 4096));
+  CK(cudaDeviceSynchronize());  // s does not wait for the default stream
   cudaGraph_t graph;
   cudaGraphExec_t exec;
   CK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));

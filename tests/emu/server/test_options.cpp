@@ -1,0 +1,43 @@
+#include <gtest/gtest.h>
+
+#include "emu/server/options.h"
+#include "emu/server/report.h"
+
+namespace sculler::emu {
+namespace {
+
+TEST(Options, AJobsObject) {
+  auto options = parse_vm_options(
+      R"({"schedule":{"kind":"delay_rank","seed":9,"delayed_rank":1},"checks":["race","deadlock"],"step_limit":5})", "job.json");
+  ASSERT_TRUE(options) << options.error().text();
+  EXPECT_EQ(options->schedule.kind, ScheduleKind::kDelayRank);
+  EXPECT_EQ(options->schedule.seed, 9u);
+  EXPECT_EQ(options->schedule.delayed_rank, 1);
+  EXPECT_TRUE(options->race);
+  EXPECT_FALSE(options->init);
+  EXPECT_EQ(options->step_limit, 5u);
+  EXPECT_EQ(schedule_text(options->schedule), "delay_rank:1:9");
+}
+
+TEST(Options, WrongWordsAreNamed) {
+  auto kind = parse_vm_options(R"({"schedule":{"kind":"rnd"}})", "job.json");
+  ASSERT_FALSE(kind);
+  EXPECT_NE(kind.error().text().find("'rnd'"), std::string::npos);
+  auto check = parse_vm_options(R"({"checks":["races"]})", "job.json");
+  ASSERT_FALSE(check);
+  EXPECT_NE(check.error().text().find("'races'"), std::string::npos);
+  EXPECT_FALSE(parse_vm_options("[]", "job.json"));
+  EXPECT_FALSE(parse_vm_options("{", "job.json"));
+}
+
+TEST(Options, SchedulesOfTheCommandLine) {
+  EXPECT_EQ(schedule_text(*parse_schedule("random:7")), "random:7");
+  EXPECT_EQ(schedule_text(*parse_schedule("priority:3")), "priority:3");
+  EXPECT_EQ(schedule_text(*parse_schedule("delay_rank:1:7")), "delay_rank:1:7");
+  EXPECT_FALSE(parse_schedule("random:x"));
+  EXPECT_FALSE(parse_schedule("delay_rank:99"));
+  EXPECT_FALSE(parse_schedule(""));
+}
+
+}  // namespace
+}  // namespace sculler::emu
