@@ -104,12 +104,6 @@ uint32_t Machine::Impl::trace_op(TraceOp op, const std::vector<TokenRef>& depend
   return trace.base + static_cast<uint32_t>(trace.ops.size() - 1);
 }
 
-uint32_t Trace::intern(const std::string& text) {
-  const auto [found, added] = index.try_emplace(text, static_cast<uint32_t>(names.size()));
-  if (added) names.push_back(text);
-  return found->second;
-}
-
 // ---- Modules and kernels
 
 Outcome Machine::load_module(Host host, std::string ptx, ModuleId* out) {

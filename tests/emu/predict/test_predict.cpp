@@ -1,0 +1,213 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "emu/predict/predict.h"
+#include "traces.h"
+
+namespace sculler::emu::test {
+namespace {
+
+constexpr const char* kGolden =
+    "cublasGemmEx 7-200\n"
+    "cudaMemcpyAsync 204-387\n"
+    "cublasGemmEx 201-412\n"
+    "cudaMemcpyAsync 416-599\n"
+    "closing_barrier 604-610\n";
+
+class PredictTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto loaded = load_hardware(real_files(), std::string(SCULLER_SOURCE_DIR) + "/profiles/h200x2.toml");
+    ASSERT_TRUE(loaded) << loaded.error().text();
+    hardware = std::move(*loaded);
+  }
+  Prediction of(const Trace& trace, Size real, int ranks = 2) {
+    PredictRequest request;
+    request.n_ranks = ranks;
+    request.emulated = work_of(kEmulated, ranks);
+    request.real = work_of(real, ranks);
+    auto out = predict(trace, request, hardware.rates);
+    EXPECT_TRUE(out) << (out ? "" : out.error().text());
+    return out ? *out : Prediction{};
+  }
+  double us(const Trace& trace, Size real) { return of(trace, real).latency_us; }
+
+  static constexpr Size kEmulated{512, 256, 512};
+  Hardware hardware;
+};
+
+// Medians measured on two H200, µs: bench/results/gemm_allgather/h200x2-1-ladder.jsonl. 0: not measured.
+struct Measured {
+  Size size;
+  double nccl, nccl_sym, overlap, copy2, copy4, copy8, tile, split;
+};
+constexpr Measured kMeasured[] = {
+    {{16384, 2048, 8192}, 951.3, 823.3, 813.4, 607.4, 527.2, 497.9, 950.0, 793.3},
+    {{8192, 4096, 8192}, 676.6, 598.7, 677.2, 0, 460.3, 0, 0, 0},
+    {{8192, 8192, 8192}, 1016.1, 936.4, 1047.0, 0, 796.7, 0, 0, 0},
+};
+
+TEST_F(PredictTest, BaselinesAndSeedsComeWithinTheirMeasurements) {
+  for (const Measured& m : kMeasured) {
+    const auto near = [&](const char* what, const Trace& trace, double measured) {
+      if (measured == 0) return;
+      const double ratio = us(trace, m.size) / measured;
+      EXPECT_GT(ratio, 0.85) << what << " K " << m.size.k << ": " << ratio * measured << " against " << measured;
+      EXPECT_LT(ratio, 1.15) << what << " K " << m.size.k << ": " << ratio * measured << " against " << measured;
+    };
+    near("nccl", sequential(2, kEmulated, false), m.nccl);
+    near("nccl_sym", sequential(2, kEmulated, true), m.nccl_sym);
+    near("nccl_overlap", overlapped(2, kEmulated, 4), m.overlap);
+    near("copy_engine, 2 chunks", copy_engine(2, kEmulated, 2), m.copy2);
+    near("copy_engine, 4 chunks", copy_engine(2, kEmulated, 4), m.copy4);
+    near("copy_engine, 8 chunks", copy_engine(2, kEmulated, 8), m.copy8);
+    near("tile_store", tile_store(2, kEmulated), m.tile);
+    near("split_phase", split_phase(2, kEmulated), m.split);
+  }
+}
+
+TEST_F(PredictTest, TheOrderAtTheFirstSizeIsTheMeasuredOne) {
+  const Size size = kMeasured[0].size;
+  const std::vector<double> rising{
+      us(copy_engine(2, kEmulated, 8), size),     us(copy_engine(2, kEmulated, 4), size),
+      us(copy_engine(2, kEmulated, 2), size),     us(split_phase(2, kEmulated), size),
+      us(overlapped(2, kEmulated, 4), size),      us(sequential(2, kEmulated, true), size),
+      us(tile_store(2, kEmulated), size),         us(sequential(2, kEmulated, false), size)};
+  for (size_t i = 1; i < rising.size(); ++i) EXPECT_GT(rising[i], rising[i - 1]) << i;
+}
+
+// Golden: the time line of the copy engine's baseline, in whole microseconds.
+TEST_F(PredictTest, TheTimeLineOfTheCopyEngine) {
+  std::string text;
+  for (const PredictedOp& op : of(copy_engine(2, kEmulated, 2), kMeasured[0].size).ops) {
+    if (op.rank != 0 || op.end_us - op.start_us < 0.5) continue;
+    text += op.name + " " + std::to_string(static_cast<int>(op.start_us + 0.5)) + "-" +
+            std::to_string(static_cast<int>(op.end_us + 0.5)) + "\n";
+  }
+  EXPECT_EQ(text, kGolden);
+}
+
+TEST_F(PredictTest, MoreWorkNeverTakesLess) {
+  const std::vector<Trace> traces{sequential(2, kEmulated, false), sequential(2, kEmulated, true),
+                                  overlapped(2, kEmulated, 4), copy_engine(2, kEmulated, 4),
+                                  tile_store(2, kEmulated)};
+  for (const Trace& trace : traces) {
+    double before = 0;
+    for (const int64_t s : {512, 1024, 4096, 8192, 16384, 32768}) {
+      const double now = us(trace, {s, 2048, 8192});
+      EXPECT_GE(now, before * 0.999);
+      before = now;
+    }
+    EXPECT_GT(us(trace, {16384, 4096, 8192}), us(trace, {16384, 2048, 8192}));
+  }
+}
+
+TEST_F(PredictTest, NothingIsBelowTheSpeedOfLight) {
+  const std::vector<Trace> traces{sequential(2, kEmulated, false), sequential(2, kEmulated, true),
+                                  overlapped(2, kEmulated, 4), copy_engine(2, kEmulated, 4),
+                                  tile_store(2, kEmulated)};
+  for (const Measured& m : kMeasured) {
+    const auto light = task::speed_of_light(hardware.profile, work_of(m.size, 2), "bf16");
+    ASSERT_TRUE(light) << light.error().text();
+    for (const Trace& trace : traces) EXPECT_GT(us(trace, m.size), light->us);
+  }
+}
+
+TEST_F(PredictTest, FasterPartsGiveAFasterWhole) {
+  const Size size = kMeasured[0].size;
+  const Trace trace = copy_engine(2, kEmulated, 4);
+  const double before = us(trace, size);
+  hardware.rates.copy *= 1.05;
+  EXPECT_LT(us(trace, size), before);
+  hardware.rates.gemm *= 1.2;
+  EXPECT_LT(us(trace, size), 0.95 * before);
+}
+
+TEST_F(PredictTest, CopiesSlowTheGemmAndSharedLinksSlowCopies) {
+  const Size size = kMeasured[0].size;
+  const double with = us(copy_engine(2, kEmulated, 4), size);
+  hardware.rates.copy_interference = 0;
+  EXPECT_LT(us(copy_engine(2, kEmulated, 4), size), with);
+  // Two copies to one peer at once take twice as long as one.
+  TraceBuilder one(2, kEmulated);
+  TraceBuilder two(2, kEmulated);
+  for (int r = 0; r < 2; ++r) {
+    one.copy(r, 1, 1, 1 - r);
+    two.copy(r, 1, 1, 1 - r);
+    two.copy(r, 2, 1, 1 - r);
+  }
+  EXPECT_NEAR(us(two.trace, size) / us(one.trace, size), 2 * hardware.rates.copy / hardware.rates.link, 0.08);
+}
+
+TEST_F(PredictTest, TheLastIterationCounts) {
+  Trace trace = sequential(2, kEmulated, false);
+  const double alone = us(trace, kMeasured[0].size);
+  // An earlier iteration and work after "done" change nothing.
+  TraceBuilder b(2, kEmulated);
+  for (int round = 0; round < 2; ++round) {
+    for (int r = 0; r < 2; ++r) {
+      if (round == 1) b.mark(r, "opened");
+      b.gemm(r, 1, 1);
+      b.gather(r, 1, 1, static_cast<uint32_t>(round), false);
+      b.mark(r, "done");
+      b.gemm(r, 1, 1);
+    }
+  }
+  EXPECT_NEAR(us(b.trace, kMeasured[0].size), alone, 1e-6);
+}
+
+TEST_F(PredictTest, TheHostWaitsWhereItSynchronises) {
+  const Size size = kMeasured[0].size;
+  TraceBuilder b(2, kEmulated);
+  for (int r = 0; r < 2; ++r) {
+    const uint32_t first = b.gemm(r, 1, 1);
+    b.add(r, UINT32_MAX, OpKind::kHostWait, "cudaStreamSynchronize", {first});
+    b.copy(r, 2, 1, 1 - r);
+  }
+  TraceBuilder free(2, kEmulated);
+  for (int r = 0; r < 2; ++r) {
+    free.gemm(r, 1, 1);
+    free.copy(r, 2, 1, 1 - r);
+  }
+  EXPECT_GT(us(b.trace, size), us(free.trace, size) + 300);
+}
+
+TEST_F(PredictTest, AKernelThatMeetsWaitsForTheSlowerRank) {
+  const Size size = kMeasured[0].size;
+  Trace trace = copy_engine(2, kEmulated, 4);
+  for (TraceOp& op : trace.ops) {
+    if (op.kind == OpKind::kGemm && op.rank == 1) op.flops *= 2;
+  }
+  const Prediction both = of(trace, size);
+  EXPECT_NEAR(both.per_rank_us[0], both.per_rank_us[1], 1.0);
+}
+
+TEST_F(PredictTest, BadTracesAreRefused) {
+  PredictRequest request;
+  request.n_ranks = 2;
+  request.emulated = work_of(kEmulated, 2);
+  request.real = work_of(kMeasured[0].size, 2);
+  EXPECT_FALSE(predict(Trace{}, request, hardware.rates));
+  Trace trace = sequential(2, kEmulated, false);
+  request.n_ranks = 1;
+  EXPECT_FALSE(predict(trace, request, hardware.rates));
+  request.n_ranks = 0;
+  EXPECT_FALSE(predict(trace, request, hardware.rates));
+}
+
+TEST_F(PredictTest, AProfileWithoutARateIsNamed) {
+  task::Profile profile = hardware.profile;
+  profile.numbers.erase("measured.copy_gbs");
+  const auto out = hardware_of(profile);
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.error().key, "measured.copy_gbs");
+  profile.numbers["measured.copy_gbs"] = -1;
+  EXPECT_FALSE(hardware_of(profile));
+  EXPECT_EQ(hardware.device.limits.sms, 132u);
+  EXPECT_EQ(hardware.device.major, 9);
+  EXPECT_FALSE(hardware.device.multicast);
+}
+
+}  // namespace
+}  // namespace sculler::emu::test
