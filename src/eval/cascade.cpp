@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <set>
 
 #include "base/random.h"
 #include "base/strings.h"
@@ -39,6 +40,10 @@ bool refuse(Verdict& v, const Error& error) {
   return refuse(v, "INTERNAL", plain.text(), error.cure);
 }
 
+void add_note(Verdict& v, std::string note) {
+  if (std::find(v.notes.begin(), v.notes.end(), note) == v.notes.end()) v.notes.push_back(std::move(note));
+}
+
 // "sm_90a" or "90a" → "90a".
 std::string arch_number(std::string_view arch) {
   return std::string(arch.starts_with("sm_") ? arch.substr(3) : arch);
@@ -68,7 +73,7 @@ Verdict Cascade::run(const Job& job) {
   v.seed = job.seed;
   v.source_sha256 = source_hash(job);
   v.containment = machine_.containment;
-  if (!machine_.containment_why.empty()) v.notes.push_back("containment: " + machine_.containment_why);
+  if (!machine_.containment_why.empty()) add_note(v, "containment: " + machine_.containment_why);
 
   using Step = bool (Cascade::*)(Context&);
   struct Entry {
@@ -202,7 +207,10 @@ Result<GroupSpec> Cascade::group_spec(Context& c, const RunPlan& plan, const std
   if (plan.target == Target::kCuda) g.trusted_env = g.env;
   g.binds.push_back({.source = artifact});
   if (plan.target != Target::kCpu) g.binds.push_back({.source = where.rank_backend});
-  for (const auto& library : where.libraries) g.binds.push_back({.source = library});
+  // Folders, since libraries find their neighbours by themselves.
+  std::set<std::string> folders;
+  for (const auto& library : where.libraries) folders.insert(parent_path(library));
+  for (const auto& folder : folders) g.binds.push_back({.source = folder});
   return g;
 }
 
@@ -232,9 +240,7 @@ bool Cascade::take(Context& c, const RunResult& r, Stage stage) {
   if (r.max_abs) v.max_abs = std::max(v.max_abs.value_or(0), *r.max_abs);
   if (!r.sync_hash.empty()) v.sync_hash = r.sync_hash;
   if (!r.schedule.empty()) v.schedule = r.schedule;
-  for (const auto& note : r.notes) {
-    if (std::find(v.notes.begin(), v.notes.end(), note) == v.notes.end()) v.notes.push_back(note);
-  }
+  for (const auto& note : r.notes) add_note(v, note);
   if (stage == Stage::kEmulate) {
     v.counters = r.counters;
     v.trace = r.trace;
@@ -251,7 +257,7 @@ bool Cascade::emulate(Context& c) {
   const bool cuda = c.job.target == Target::kCuda;
   if (machine_.dropins.empty()) {
     if (cuda) {
-      c.v.notes.emplace_back("not emulated: the emulator's libraries are not beside this program");
+      add_note(c.v, "not emulated: the emulator's libraries are not beside this program");
       return true;
     }
     return refuse(c.v, "INTERNAL", "the emulator's libraries are not beside this program",
@@ -264,7 +270,7 @@ bool Cascade::emulate(Context& c) {
   if (cuda) {
     auto small = c.task.problem("emu", c.job.n_ranks);
     if (!small) {
-      c.v.notes.push_back("not emulated: " + small.error().text());
+      add_note(c.v, "not emulated: " + small.error().text());
       return true;
     }
     plan.problem = std::move(*small);
@@ -275,7 +281,7 @@ bool Cascade::emulate(Context& c) {
   plan.predict = c.predict ? &*c.predict : nullptr;
   const auto result = launch(c, plan, Stage::kEmulate);
   if (cuda && result.status == "UNSUPPORTED") {
-    c.v.notes.push_back("not emulated: " + result.message);
+    add_note(c.v, "not emulated: " + result.message);
     return true;
   }
   if (!take(c, result, Stage::kEmulate)) return false;
@@ -349,12 +355,12 @@ void Cascade::rate(Context& c, const task::Problem& problem) {
   if (work->flops > 0) v.tflops = work->flops / us / 1e6;
   if (work->link_bytes > 0) v.bus_gbps = work->link_bytes / us / 1e3;
   if (!c.profile) {
-    v.notes.emplace_back("no hardware profile: no speed of light, no floor");
+    add_note(v, "no hardware profile: no speed of light, no floor");
     return;
   }
   auto sol = task::speed_of_light(*c.profile, *work, c.task.precision_input);
   if (!sol) {
-    v.notes.push_back("no speed of light: " + sol.error().text());
+    add_note(v, "no speed of light: " + sol.error().text());
     return;
   }
   v.percent_sol = 100 * sol->us / us;
@@ -374,7 +380,7 @@ void Cascade::rate(Context& c, const task::Problem& problem) {
 
 bool Cascade::bench(Context& c) {
   if (c.job.target == Target::kEmu) {
-    if (!c.predicted && c.predict) c.v.notes.emplace_back("no prediction: the emulator gave none");
+    if (!c.predicted && c.predict) add_note(c.v, "no prediction: the emulator gave none");
     return true;
   }
   if (!backends(c, c.job.target)) return false;
@@ -403,7 +409,7 @@ bool Cascade::bench(Context& c) {
     if (name == c.job.baseline_of) continue;
     const auto built = artifacts_.baseline(c.job, c.task, name, c.arch, c.job.target == Target::kCuda);
     if (!built.ok) {
-      c.v.notes.push_back("baseline " + name + " was not compared: " + built.message);
+      add_note(c.v, "baseline " + name + " was not compared: " + built.message);
       continue;
     }
     if (auto done = add(name, built.artifact); !done) return refuse(c.v, done.error());
@@ -414,7 +420,7 @@ bool Cascade::bench(Context& c) {
     outcome = run_bench(launcher_, contestants, bench);
   }
   if (!take(c, outcome.candidate, Stage::kBench)) return false;
-  for (const auto& [name, why] : outcome.failed) c.v.notes.push_back("baseline " + name + " failed: " + why);
+  for (const auto& [name, why] : outcome.failed) add_note(c.v, "baseline " + name + " failed: " + why);
   const auto& own = outcome.samples_us["candidate"];
   c.v.latency = Latency{median_interval(own, bench.seed), "measured", c.problem->size};
   std::vector<double> ranks(static_cast<std::size_t>(c.job.n_ranks));
@@ -451,7 +457,7 @@ bool Cascade::confirm(Context& c) {
   if (c.job.target == Target::kEmu || !c.job.wants(Stage::kBench)) return true;
   const auto first = c.v.latency;
   if (!bench(c)) return false;  // fresh seeds and processes: this measurement stands
-  if (first) c.v.notes.push_back("before confirmation: " + microseconds_text(first->us.median));
+  if (first) add_note(c.v, "before confirmation: " + microseconds_text(first->us.median));
   return true;
 }
 

@@ -100,8 +100,11 @@ Status pack_programs(Packer& packer, const Service& s, bool emulator) {
     if (auto done = packer.copy(s.installation.programs + "/" + name, "bin/" + name); !done) return done;
   }
   if (!emulator) return {};
-  for (const auto& library : s.machine.dropins) {
-    if (auto done = packer.copy(library, "lib/" + file_name(library)); !done) return done;
+  auto names_there = real_files().list(s.installation.dropins);
+  if (!names_there) return {};
+  for (const auto& name : *names_there) {
+    if (name.find(".so") == std::string::npos) continue;
+    if (auto done = packer.copy(s.installation.dropins + "/" + name, "lib/" + name); !done) return done;
   }
   return {};
 }

@@ -93,10 +93,24 @@ void keep_tail(std::string& tail, const char* data, std::size_t bytes) {
   if (tail.size() > 2 * kTailLimit) tail.erase(0, tail.size() - kTailLimit);
 }
 
+// Kills every process whose first environment holds `token`. Only for machines without PID namespaces, where a rank's
+// child can leave its group and outlive its parent.
+void kill_marked(const std::string& token) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const auto pid = parse_int(entry.path().filename().string());
+    if (!pid || *pid <= 1 || *pid == ::getpid()) continue;
+    auto environment = real_files().read(entry.path().string() + "/environ", uint64_t{1} << 20);
+    if (environment && environment->find(token) != std::string::npos) ::kill(static_cast<pid_t>(*pid), SIGKILL);
+  }
+}
+
 class LocalGroup final : public Group {
  public:
-  LocalGroup(std::unique_ptr<Child> trusted, std::unique_ptr<Child> ranks, std::string folder)
-      : trusted_(std::move(trusted)), ranks_(std::move(ranks)), folder_(std::move(folder)), start_ms_(now_ms()) {
+  // `mark`: what the environment of everything below the ranks holds; empty where a PID namespace ends them.
+  LocalGroup(std::unique_ptr<Child> trusted, std::unique_ptr<Child> ranks, std::string folder, std::string mark)
+      : trusted_(std::move(trusted)), ranks_(std::move(ranks)), folder_(std::move(folder)), mark_(std::move(mark)),
+        start_ms_(now_ms()) {
     for (const int fd : {trusted_->stdout_fd(), trusted_->stderr_fd(), ranks_->stdout_fd(), ranks_->stderr_fd()}) {
       ::fcntl(fd, F_SETFL, O_NONBLOCK);
     }
@@ -105,6 +119,7 @@ class LocalGroup final : public Group {
   ~LocalGroup() override {
     trusted_.reset();
     ranks_.reset();
+    if (!mark_.empty()) kill_marked(mark_);
     std::error_code ignored;
     fs::remove_all(folder_, ignored);
   }
@@ -201,7 +216,7 @@ class LocalGroup final : public Group {
   }
 
   std::unique_ptr<Child> trusted_, ranks_;
-  std::string folder_;
+  std::string folder_, mark_;
   int64_t start_ms_;
   std::array<bool, 4> open_{true, true, true, true};
   std::string answer_, last_line_, trusted_error_, output_;
@@ -248,6 +263,8 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   ranks.argv = {sandbox_.remaps() ? kRunnerInside : runner, "--all", std::to_string(n), "rank.json"};
   ranks.env = spec.env;
   ranks.env.insert(ranks.env.end(), lists.begin(), lists.end());
+  const std::string mark = sandbox_.remaps() ? "" : "SCULLER_GROUP=" + folder;
+  if (!mark.empty()) ranks.env.emplace_back("SCULLER_GROUP", folder);
   ranks.cwd = kFolderInside;
   ranks.cwd_outside = ranks_folder;
   ranks.binds = spec.binds;
@@ -273,7 +290,7 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   if (!trusted_child) return fail(trusted_child.error());
   auto ranks_child = processes_.spawn(sandbox_.wrap(ranks));
   if (!ranks_child) return fail(ranks_child.error());
-  return std::make_unique<LocalGroup>(std::move(*trusted_child), std::move(*ranks_child), folder);
+  return std::make_unique<LocalGroup>(std::move(*trusted_child), std::move(*ranks_child), folder, mark);
 }
 
 Result<GroupOutcome> run_group(Launcher& launcher, const GroupSpec& spec, int64_t timeout_ms, int64_t grace_ms) {
