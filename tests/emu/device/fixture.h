@@ -17,6 +17,7 @@ class DeviceTest : public ::testing::Test {
  protected:
   void make(int n_ranks, ScheduleKind kind = ScheduleKind::kRoundRobin, uint64_t seed = 1) {
     machine.reset();
+    completions.clear();
     recorder = std::make_unique<Recorder>();
     MachineConfig config;
     config.engine.n_ranks = n_ranks;
