@@ -210,7 +210,7 @@ TEST_F(Reference, RefusesRowsOutsideAndSizesThatDoNotDivide) {
 TEST(GemmAllgather, EveryProgramCompiles) {
   if (shell("nvcc --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no nvcc";
   Folder folder;
-  const char* cutlass = std::getenv("SCULLER_CUTLASS");
+  const char* cutlass = std::getenv("SCULLER_CUTLASS_HOME");
   auto files = programs();
   files.push_back(kTask / "expected.cu");
   int compiled = 0;
