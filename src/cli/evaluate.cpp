@@ -129,7 +129,7 @@ Status evaluate(App& app, const Options& o) {
     for (const auto stage : split(o.stages, ',')) frame.stages.emplace_back(trim(stage));
   }
   const std::string job = search::job_id(frame, candidate);
-  auto evaluator = start_evaluator(app, "", "", settings, 1);
+  auto evaluator = start_evaluator(app, "", "", settings, *plan, 1);
   if (auto ok = evaluator->submit(job, search::job_line(frame, candidate, job)); !ok) return ok;
   for (;;) {
     auto answer = evaluator->next(200);

@@ -79,7 +79,8 @@ Result<Machine> ask_machine(const App& app) {
   m.share = string_or(*object, "share", "");
   m.cache = string_or(*object, "cache", "");
   m.cores = static_cast<int>(std::clamp<int64_t>(int_or(*object, "cores", 1), 1, 4096));
-  for (const auto& [name, there] : part("programs").items()) m.programs.emplace_back(name, there.is_boolean() && there.get<bool>());
+  const auto programs = part("programs");
+  for (const auto& [name, there] : programs.items()) m.programs.emplace_back(name, there.is_boolean() && there.get<bool>());
   const auto gpus = part("gpus");
   if (gpus.is_array()) {
     for (const auto& gpu : gpus) {

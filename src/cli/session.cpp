@@ -98,14 +98,20 @@ Result<std::string> make_run_folder(const App& app, const std::string& runs, con
   }
 }
 
-std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::string& spool, const std::string& log, const Settings& settings, int parallel) {
+std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::string& spool, const std::string& log, const Settings& settings, const Plan& plan,
+                                                  int parallel) {
   if (app.make_evaluator) return app.make_evaluator(spool);
   SpawnOptions command;
-  command.argv = {join_path(app.programs, "sculler-eval"), "--spool", spool, "--parallel", std::to_string(parallel)};
+  command.argv = {join_path(app.programs, "sculler-eval"), "--parallel", std::to_string(parallel)};
+  if (!spool.empty()) command.argv.insert(command.argv.end(), {"--spool", spool});
   if (!settings.cache.empty()) command.argv.insert(command.argv.end(), {"--cache", absolute_path(settings.cache)});
   if (settings.containment == "none") command.argv.insert(command.argv.end(), {"--containment", "none"});
   command.env = evaluator_environment();
-  return std::make_unique<search::ProcessEvaluator>(app.processes, app.clock, std::move(command), log);
+  auto evaluator = std::make_unique<search::ProcessEvaluator>(app.processes, app.clock, std::move(command), log);
+  // The evaluator has deadlines of its own for every step; this one is for an evaluator that hangs itself.
+  const auto& t = plan.task.timeouts;
+  evaluator->set_stall_ms(static_cast<int64_t>(10e3 * (t.compile_s + t.emulate_s + t.run_s)));
+  return evaluator;
 }
 
 Status run_in_folder(const App& app, const std::string& folder, const Settings& settings, const Plan& plan, bool resumed) {
@@ -175,7 +181,7 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   tuner_settings.round_points = settings.round_points;
   search::Tuner tuner(std::move(possible), tuner_settings);
   Log log(app.files, app.clock, join_path(folder, "log.jsonl"));
-  auto evaluator = start_evaluator(app, run_settings.spool, join_path(folder, "evaluator.log"), settings, plan.parallel);
+  auto evaluator = start_evaluator(app, run_settings.spool, join_path(folder, "evaluator.log"), settings, plan, plan.parallel);
   search::Run run(**store, app.files, app.clock, *evaluator, tuner, *progress, log, run_settings);
   run.interrupted = app.interrupted;
   auto summary = run.execute(baselines);

@@ -15,6 +15,6 @@ namespace sculler::cli {
 [[nodiscard]] Status run_in_folder(const App& app, const std::string& folder, const Settings& settings, const Plan& plan, bool resumed);
 
 // sculler-eval as a child, its stderr in FOLDER/evaluator.log.
-[[nodiscard]] std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::string& spool, const std::string& log, const Settings& settings, int parallel);
+[[nodiscard]] std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::string& spool, const std::string& log, const Settings& settings, const Plan& plan, int parallel);
 
 }  // namespace sculler::cli

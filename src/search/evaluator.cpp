@@ -55,6 +55,7 @@ Status ProcessEvaluator::ensure_started() {
   if (!spawned) return fail(spawned.error());
   child_ = std::move(*spawned);
   for (const int fd : {child_->stdin_fd(), child_->stdout_fd()}) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  last_sign_ns_ = clock_.now_ns();
   out_.clear();
   out_at_ = 0;
   in_.clear();
@@ -114,6 +115,7 @@ void ProcessEvaluator::take_in() {
     if (n < 0) return;
     if (n == 0) return died();
     in_.append(chunk, static_cast<std::size_t>(n));
+    last_sign_ns_ = clock_.now_ns();
     std::size_t begin = 0;
     for (std::size_t end = in_.find('\n'); end != std::string::npos; end = in_.find('\n', begin)) {
       std::string line = in_.substr(begin, end - begin);
@@ -142,6 +144,7 @@ void ProcessEvaluator::take_in() {
 Status ProcessEvaluator::submit(const std::string& id, std::string line) {
   if (auto ok = ensure_started(); !ok) return ok;
   if (open_.count(id) > 0) return {};
+  if (open_.empty()) last_sign_ns_ = clock_.now_ns();
   (out_ += line) += '\n';
   open_.emplace(id, std::move(line));
   order_.push_back(id);
@@ -163,7 +166,10 @@ Result<std::optional<Answer>> ProcessEvaluator::next(int64_t timeout_ms) {
     const int64_t left_ms = std::max<int64_t>(0, (end - clock_.now_ns()) / 1'000'000);
     pollfd polls[2] = {{child_->stdout_fd(), POLLIN, 0}, {out_.empty() ? -1 : child_->stdin_fd(), POLLOUT, 0}};
     const int ready = ::poll(polls, 2, static_cast<int>(std::min<int64_t>(left_ms, 1 << 30)));
-    if (ready == 0) return std::optional<Answer>();
+    if (ready == 0) {
+      if (clock_.now_ns() - last_sign_ns_ > stall_ms_ * 1'000'000) died();
+      return std::optional<Answer>();
+    }
     if (ready < 0 && errno == EINTR) return std::optional<Answer>();
     if (polls[0].revents != 0) take_in();
   }

@@ -54,6 +54,8 @@ class ProcessEvaluator final : public Evaluator {
   ~ProcessEvaluator() override;
   [[nodiscard]] Status submit(const std::string& id, std::string line) override;
   [[nodiscard]] Result<std::optional<Answer>> next(int64_t timeout_ms) override;
+  // An evaluator that owes verdicts and gives none for this long counts as dead.
+  void set_stall_ms(int64_t ms) { stall_ms_ = ms; }
   [[nodiscard]] int restarts() const { return restarts_; }
   [[nodiscard]] int pid() const { return child_ ? child_->pid() : -1; }
 
@@ -75,6 +77,7 @@ class ProcessEvaluator final : public Evaluator {
   std::size_t out_at_ = 0;
   std::deque<Answer> answers_;
   std::optional<Error> broken_;
+  int64_t stall_ms_ = 3'600'000, last_sign_ns_ = 0;
   int restarts_ = 0, deaths_in_a_row_ = 0;
 };
 
