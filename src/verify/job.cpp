@@ -370,6 +370,7 @@ std::string print_outcome(const Outcome& outcome) {
   }
   root["counters"] = object_or_empty(outcome.counters_json);
   root["trace"] = object_or_empty(outcome.trace_json);
+  if (!outcome.predicted_json.empty()) root["predicted"] = object_or_empty(outcome.predicted_json);
   return dump_json(root);
 }
 
@@ -432,6 +433,7 @@ Result<Outcome> parse_outcome(std::string_view text) {
   }
   if (const json* c = find_member(root, "counters"); c != nullptr && c->is_object()) out.counters_json = dump_json(*c);
   if (const json* t = find_member(root, "trace"); t != nullptr && t->is_object()) out.trace_json = dump_json(*t);
+  if (const json* p = find_member(root, "predicted"); p != nullptr && p->is_object()) out.predicted_json = dump_json(*p);
   return out;
 }
 

@@ -154,6 +154,7 @@ struct Outcome {
   std::vector<FindingText> findings;
   std::string sync_hash, schedule;
   std::string counters_json, trace_json;  // objects as text; empty: {}
+  std::string predicted_json;             // object as text, emu only; empty: no prediction
 };
 
 // Latencies of the timed iterations in ns: those whose clocks agree where they are at least three and a third of all, else

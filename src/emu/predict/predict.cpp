@@ -89,6 +89,15 @@ Status Simulation::select() {
       to[r] = trace_.ops.size();
     }
   }
+  if (request_.after_first_wait) {
+    for (size_t r = 0; r < n; ++r) {
+      for (size_t i = from[r]; i < to[r]; ++i) {
+        if (static_cast<size_t>(trace_.ops[i].rank) != r || trace_.ops[i].kind != OpKind::kHostWait) continue;
+        from[r] = i + 1;
+        break;
+      }
+    }
+  }
   std::map<uint32_t, size_t> by_id;
   std::map<std::pair<int, uint32_t>, size_t> last;
   for (size_t i = 0; i < trace_.ops.size(); ++i) {
@@ -360,7 +369,8 @@ Result<Prediction> Simulation::run() {
                                       item.end * 1e6, trace_.names[item.op->name], item.demand.bound});
       }
     }
-    out.per_rank_us.push_back((end + rates_.host.synchronize) * 1e6);
+    const bool synchronised = !hosts_[r].items.empty() && waits(items_[hosts_[r].items.back()]);
+    out.per_rank_us.push_back((end + (synchronised ? 0 : rates_.host.synchronize)) * 1e6);
   }
   std::stable_sort(out.ops.begin(), out.ops.end(),
                    [](const PredictedOp& a, const PredictedOp& b) { return a.end_us < b.end_us; });

@@ -54,6 +54,8 @@ struct PredictRequest {
   // The iteration: each rank's operations after its last mark of this name (and before the next `end` mark, if any). A
   // trace without such marks is one iteration.
   std::string begin = "opened", end = "done";
+  // The mark stands before the harness' own barrier, with which the host waits: the iteration begins after that.
+  bool after_first_wait = false;
 };
 
 // One operation on the predicted time line, µs from the common start.

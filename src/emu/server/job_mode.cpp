@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "emu/predict/job.h"
 #include "emu/server/report.h"
 #include "verify/reference.h"
 #include "verify/socket_ranks.h"
@@ -181,6 +182,9 @@ void VmDevice::written(int rank, void* data, uint64_t bytes, bool poison) {
 
 void VmDevice::region_opens(int iteration, int) {
   machine_.harness_join();
+  // The prediction is made from the last iteration.
+  machine_.trace_clear();
+  for (int r = 0; r < job_.n_ranks; ++r) machine_.trace_mark(r, "opened");
   server_.reseed(0x1000 + static_cast<uint64_t>(iteration));
 }
 
@@ -245,6 +249,11 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options, std::
   if (observer != nullptr) outcome.sync_hash = hex(observer->sync_hash());
   outcome.schedule = schedule_text(options.schedule);
   outcome.counters_json = counters(machine, server);
+  if (outcome.status == verify::status::kPassed) {
+    auto predicted = predict_job(job.emu_json, machine.trace(), job.n_ranks, real_files());
+    if (!predicted) std::fprintf(stderr, "no prediction: %s\n", predicted.error().text().c_str());
+    else if (*predicted) outcome.predicted_json = std::move(**predicted);
+  }
   return outcome;
 }
 

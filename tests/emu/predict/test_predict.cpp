@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "emu/predict/job.h"
 #include "emu/predict/predict.h"
 #include "traces.h"
 
@@ -181,6 +182,53 @@ TEST_F(PredictTest, AKernelThatMeetsWaitsForTheSlowerRank) {
   }
   const Prediction both = of(trace, size);
   EXPECT_NEAR(both.per_rank_us[0], both.per_rank_us[1], 1.0);
+}
+
+TEST_F(PredictTest, TheHarnessBarrierIsLeftOut) {
+  // What the job mode leaves: the mark, the barrier, the host's wait, the iteration, the closing wait.
+  const Size size = kMeasured[0].size;
+  const auto build = [&](bool barrier) {
+    TraceBuilder b(2, kEmulated);
+    for (int r = 0; r < 2; ++r) {
+      if (barrier) {
+        const uint32_t before = b.gemm(r, 1, 1);  // stands for all that the harness does
+        b.add(r, UINT32_MAX, OpKind::kHostWait, "cudaDeviceSynchronize", {before});
+      }
+      const uint32_t last = b.gemm(r, 1, 1);
+      b.add(r, UINT32_MAX, OpKind::kHostWait, "cudaDeviceSynchronize", {last});
+    }
+    return b.trace;
+  };
+  PredictRequest request;
+  request.n_ranks = 2;
+  request.emulated = work_of(kEmulated, 2);
+  request.real = work_of(size, 2);
+  const auto plain = predict(build(false), request, hardware.rates);
+  request.after_first_wait = true;
+  const auto harness = predict(build(true), request, hardware.rates);
+  ASSERT_TRUE(plain && harness);
+  EXPECT_NEAR(plain->latency_us, harness->latency_us, 1e-6);
+}
+
+TEST_F(PredictTest, AJobsPrediction) {
+  Trace trace = copy_engine(2, kEmulated, 4);
+  const std::string profile = std::string(SCULLER_SOURCE_DIR) + "/profiles/h200x2.toml";
+  const auto json = [&](const std::string& predict_object) {
+    return "{\"profile\":\"" + profile + "\"" + predict_object + "}";
+  };
+  const auto none = predict_job(json(""), trace, 2, real_files());
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(none->has_value());
+  const std::string work =
+      R"(,"predict":{"size":"default","dims":[16384,2048,8192],"work":{"flops":274877906944,"hbm_bytes":335544320,"link_bytes":134217728},"work_emulated":{"flops":67108864,"hbm_bytes":917504,"link_bytes":262144}})";
+  const auto some = predict_job(json(work), trace, 2, real_files());
+  ASSERT_TRUE(some) << some.error().text();
+  ASSERT_TRUE(some->has_value());
+  EXPECT_NE((*some)->find("\"latency_us\":"), std::string::npos);
+  EXPECT_NE((*some)->find("\"size\":\"default\""), std::string::npos);
+  EXPECT_NE((*some)->find("cublasGemmEx"), std::string::npos);
+  EXPECT_FALSE(predict_job(json(",\"predict\":{}"), trace, 2, real_files()));
+  EXPECT_FALSE(predict_job("{\"predict\":{}}", trace, 2, real_files()));
 }
 
 TEST_F(PredictTest, BadTracesAreRefused) {
