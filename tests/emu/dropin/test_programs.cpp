@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Parts, RuntimePart, ::testing::Values("basics", "stream
 TEST_F(Runtime, KernelsPrint) {
   const Result r = emulate(1, program_, "print");
   EXPECT_EQ(r.exit, 0);
-  EXPECT_NE(r.text.find("block 1 thread 1"), std::string::npos) << r.text;
+  EXPECT_NE(r.text.find("block 0 thread 1"), std::string::npos) << r.text;
 }
 
 struct Finding {
