@@ -59,7 +59,8 @@ const GridCounters& Engine::counters(GridId grid) const {
 }
 
 void Engine::Impl::wake(vm::Warp& w) {
-  if (!w.done && !w.park) scheduler.add(w);
+  // The one that runs goes on by itself: in the queue it could outlive its block.
+  if (!w.done && !w.park && &w != running) scheduler.add(w);
 }
 
 void Engine::Impl::look_at_parked(bool all) {
@@ -161,7 +162,10 @@ Engine::Stop Engine::Impl::run(uint64_t budget) {
     quantum = std::min(quantum, end - machine.instructions);
     if (config.step_limit != 0)
       quantum = std::min(quantum, config.step_limit - machine.instructions);
-    if (!after_slice(*w, vm::run_slice(*w, quantum, *this))) {
+    running = w;
+    const vm::SliceEnd slice_end = vm::run_slice(*w, quantum, *this);
+    running = nullptr;
+    if (!after_slice(*w, slice_end)) {
       const int rank = machine.fault.rank;
       if (rank >= 0) kill_rank(rank);
       return Stop::kFault;

@@ -55,9 +55,12 @@ struct Engine::Impl final : vm::Wakes {
   std::map<GridId, GridCounters> counters;       // of finished grids
   std::vector<GridId> finished;
   std::vector<uint32_t> free_windows;
+  std::map<uint32_t, std::vector<std::unique_ptr<vm::Block>>> spare;  // to be used again, by warps
+  size_t spare_warps = 0;
   uint32_t n_windows = 0;
   GridId next_grid = 1;
   std::vector<bool> admissible;  // [rank]: a block may have become free
+  vm::Warp* running = nullptr;
   std::vector<vm::Warp*> parked;
   size_t parked_next = 0;
   uint64_t idle_yields = 0;  // slices in a row that only waited
