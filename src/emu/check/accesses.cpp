@@ -146,6 +146,11 @@ class Toucher {
       for (uint32_t lane = 0; lane < 32; ++lane) different |= (address[lane] - address[0]) ^ (lane * n);
       if (different == 0) return bytes(address[0], 32 * n);
     }
+    if (shared_ == nullptr && std::popcount(mask) >= 8) {
+      const uint32_t rest = mask & (mask - 1);
+      const Address step = address[std::countr_zero(rest)] - address[std::countr_zero(mask)];
+      if (step + kGranule >= 2 * kGranule) fetch(address, mask);
+    }
     Address begin = address[std::countr_zero(mask)], end = begin + n;
     for (uint32_t left = mask & (mask - 1); left != 0; left &= left - 1) {
       const Address at = address[std::countr_zero(left)];
@@ -161,6 +166,32 @@ class Toucher {
   }
 
  private:
+  // Scattered lanes would wait for their cells one after the other: ask for all of them at once.
+  void fetch(const Address* address, uint32_t mask) {
+    if (checker_.place_.space == MemorySpace::kShared) return;
+    std::array<const Granule*, 32> granules;
+    uint32_t n = 0;
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+      const Address at = address[std::countr_zero(left)];
+      const Granule* const page = checker_.global_.page(at);
+      if (page == nullptr) return;
+      granules[n] = page + at % kPage / kGranule;
+      __builtin_prefetch(granules[n++]);
+    }
+    std::array<const Quads::Quad*, 32> quads{};
+    for (uint32_t i = 0; i < n; ++i) {
+      if ((granules[i]->cell.write & kSplit) == 0) continue;
+      quads[i] = &checker_.quads_[granules[i]->cell.write];
+      __builtin_prefetch(quads[i]);
+    }
+    uint32_t i = 0;
+    for (uint32_t left = mask; left != 0; left &= left - 1, ++i) {
+      if (quads[i] == nullptr) continue;
+      const Cell& part = (*quads[i])[address[std::countr_zero(left)] % kGranule / (kGranule / 4)];
+      if ((part.write & kSplit) != 0) __builtin_prefetch(&checker_.quads_[part.write]);
+    }
+  }
+
   // `at`: offset from the first granule; `where`: the same as an address, or an offset in shared memory.
   void granules(Granule* first, uint64_t at, uint64_t where, uint64_t n) {
     Granule* granule = first + at / kGranule;
@@ -249,7 +280,11 @@ void Checker::access(const WarpAccess& access) {
       Toucher<false, true>(*this, *actor, access.space, now).lanes(access, writing);
     }
     if (ordered) {
-      each_address(writing, [&] { strong_write(*actor, strong); });
+      // Scattered relaxed ones only matter where somebody synchronises.
+      const bool fenced = actor->fence[0].valid || actor->fence[1].valid || actor->fence[2].valid;
+      if (strong.releases || strong.few || fenced || !sync_.empty()) {
+        each_address(writing, [&] { strong_write(*actor, strong); });
+      }
       if (strong.releases) ++actor->count;
     }
   }
