@@ -1,6 +1,8 @@
 // A Device whose buffers this process can read and write through pointers: memfds on cpu, the emulated memory on emu.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -43,8 +45,13 @@ class HostDevice : public Device {
 
  private:
   [[nodiscard]] std::size_t index(int rank, int set, int buffer) const;
+  // The bytes of an input, kept where they are small: emulated jobs fill the same contents again and again. Null where
+  // they are not kept.
+  const std::vector<std::byte>* kept_input(int rank, int buffer, int content);
   Reference& reference_;
   std::vector<void*> mapped_;
+  std::map<uint64_t, std::vector<std::byte>> inputs_;   // by stream key
+  uint64_t inputs_bytes_ = 0;
 };
 
 // Buffers are sealed memfds that ranks send.

@@ -31,7 +31,7 @@ class CpuJob : public testing::Test {
     job_.reference = SCULLER_SILU_REFERENCE;
     job_.expected_cache = join_path(folder_, "expected");
     job_.tolerance = {1e-6, 4e-6};
-    job_.deadlines = {10'000, 2'000, 2'000, 2'000};
+    job_.deadlines = {20'000, 4'000, 4'000, 4'000};
     job_.iterations = {{0, -1, true}, {3}, {4}, {3}, {5}, {3}};
     resize(10'007);
   }
