@@ -15,9 +15,23 @@ constexpr size_t kMostCopies = 1u << 14;  // in flight a warp
 // bytes or the predicate to ignore the source (op.c), o[4] source address.
 enum Extra : uint8_t { kNothing, kSourceBytes, kIgnore };
 
+AsyncCopy& new_copy(Warp& w) {
+  const size_t n = w.copies.size();
+  if (w.copies_end - w.copies_begin == n) {  // full: unroll into a larger ring
+    std::vector<AsyncCopy> larger(n == 0 ? 16 : 2 * n);
+    for (size_t k = 0; k < n; ++k) larger[k] = w.copies[(w.copies_begin + k) & (n - 1)];
+    w.copies = std::move(larger);
+    w.copies_begin = 0;
+    w.copies_end = n;
+  }
+  AsyncCopy& c = w.copies[w.copies_end++ & (w.copies.size() - 1)];
+  c.mask = 0;
+  return c;
+}
+
 Act copy(Warp& w, const Op& op) {
   const uint32_t bytes = op.n;
-  if (w.n_copies >= kMostCopies)
+  if (w.copies_end - w.copies_begin >= kMostCopies)
     return fault(w, Fault::Kind::kIllegalInstruction, 0,
                  "more than 16384 cp.async of one warp are not waited for");
   // Source bytes a lane: fewer leave zeros behind.
@@ -39,8 +53,7 @@ Act copy(Warp& w, const Op& op) {
     for_mask(w.exec, [&](int i) { reads[i] = (p >> i & 1u) != 0 ? 0 : bytes; });
     partial = (p & w.exec) != 0;
   }
-  if (w.n_copies == w.copies.size()) w.copies.emplace_back();
-  AsyncCopy& c = w.copies[w.n_copies];
+  AsyncCopy& c = new_copy(w);
   c.mask = w.exec;
   c.bytes = bytes;
   c.code = code_ref(w);
@@ -50,7 +63,11 @@ Act copy(Warp& w, const Op& op) {
   if (!partial) {
     if (!resolve(w, op, bytes, Access::kLoad, source)) return Act::kFault;
     report(w, op, bytes, Access::kLoad, source, 0);
-    for_mask(w.exec, [&](int i) { std::memcpy(c.data[i], lane_pointer(source, i, bytes), bytes); });
+    if (bytes == 16)
+      for_mask(w.exec, [&](int i) { std::memcpy(c.data[i], lane_pointer(source, i, 16), 16); });
+    else
+      for_mask(w.exec,
+               [&](int i) { std::memcpy(c.data[i], lane_pointer(source, i, bytes), bytes); });
   } else {
     const auto* at = lanes<uint64_t>(w, op.o[4]);
     uint32_t whole = 0;
@@ -97,26 +114,22 @@ Act copy(Warp& w, const Op& op) {
   Op weak{};
   report(w, weak, bytes, Access::kStore, to, w.exec);
   for_mask(w.exec, [&](int i) { c.to[i] = to.address[i]; });
-  // Lanes of one warp nearly always have committed equally often; else one record a count.
+  // Lanes of one warp nearly always have committed equally often; else one record a lane.
   const uint32_t count = w.committed[std::countr_zero(w.exec)];
   uint32_t same = 0;
   for_mask(w.exec, [&](int i) {
     if (w.committed[i] == count) same |= 1u << i;
   });
   c.group = count;
-  ++w.n_copies;
+  c.mask = same;
+  const AsyncCopy whole = same == w.exec ? AsyncCopy{} : c;
   for (uint32_t rest = w.exec & ~same; rest != 0; rest &= rest - 1) {
     const int i = std::countr_zero(rest);
-    AsyncCopy one = w.copies[w.n_copies - 1];
+    AsyncCopy& one = new_copy(w);
+    one = whole;
     one.mask = 1u << i;
     one.group = w.committed[i];
-    if (w.n_copies == w.copies.size()) w.copies.emplace_back();
-    w.copies[w.n_copies++] = one;
   }
-  if (same != w.exec)
-    for (size_t k = 0; k < w.n_copies; ++k)
-      if (w.copies[k].pc == w.pc && w.copies[k].mask == w.exec && w.copies[k].group == count)
-        w.copies[k].mask = same;
   return Act::kNext;
 }
 
@@ -203,40 +216,52 @@ void decode_cp(Emit& e) {
 
 void land(Warp& w, uint32_t lane_mask, uint32_t keep) {
   bool changed = false;
-  size_t out = 0;
-  for (size_t k = 0; k < w.n_copies; ++k) {
-    AsyncCopy& c = w.copies[k];
+  const size_t ring = w.copies.size() - 1;
+  // All lanes have committed equally often, nearly always.
+  const uint32_t first = w.committed[std::countr_zero(lane_mask | 1u << 31)];
+  bool uniform = true;
+  for (int i = 0; i < 32; ++i)
+    uniform = uniform && ((lane_mask >> i & 1u) == 0 || w.committed[i] == first);
+  for (size_t k = w.copies_begin; k != w.copies_end; ++k) {
+    AsyncCopy& c = w.copies[k & ring];
     uint32_t done = 0;
-    for_mask(c.mask & lane_mask, [&](int i) {
-      const uint32_t committed = w.committed[i];
-      if (committed > keep && c.group < committed - keep) done |= 1u << i;
-    });
-    if (done != 0) {
-      for_mask(done, [&](int i) {
-        uint8_t* p = w.shared + (c.to[i] - w.shared_window);
+    if (uniform) {
+      if (first > keep && c.group < first - keep) done = c.mask & lane_mask;
+    } else {
+      for_mask(c.mask & lane_mask, [&](int i) {
+        if (w.committed[i] > keep && c.group < w.committed[i] - keep) done |= 1u << i;
+      });
+    }
+    if (done == 0) continue;
+    for_mask(done, [&](int i) {
+      uint8_t* p = w.shared + (c.to[i] - w.shared_window);
+      if (c.bytes == 16) {
+        uint64_t was[2], now[2];
+        std::memcpy(was, p, 16);
+        std::memcpy(now, c.data[i], 16);
+        changed = changed || ((was[0] ^ now[0]) | (was[1] ^ now[1])) != 0;
+        std::memcpy(p, now, 16);
+      } else {
         changed = changed || std::memcmp(p, c.data[i], c.bytes) != 0;
         std::memcpy(p, c.data[i], c.bytes);
-      });
-      if (w.observer != nullptr) {
-        WarpAccess a;
-        a.actor = w.actor;
-        a.access = Access::kStore;
-        a.space = MemorySpace::kShared;
-        a.bytes = static_cast<uint8_t>(c.bytes);
-        a.mask = done;
-        a.address = c.to;
-        a.wrote = done;
-        a.code = c.code;
-        w.observer->access(a);
       }
-      c.mask &= ~done;
+    });
+    if (w.observer != nullptr) {
+      WarpAccess a;
+      a.actor = w.actor;
+      a.access = Access::kStore;
+      a.space = MemorySpace::kShared;
+      a.bytes = static_cast<uint8_t>(c.bytes);
+      a.mask = done;
+      a.address = c.to;
+      a.wrote = done;
+      a.code = c.code;
+      w.observer->access(a);
     }
-    if (c.mask != 0) {
-      if (out != k) std::swap(w.copies[out], w.copies[k]);
-      ++out;
-    }
+    c.mask &= ~done;
   }
-  w.n_copies = out;
+  while (w.copies_begin != w.copies_end && w.copies[w.copies_begin & ring].mask == 0)
+    ++w.copies_begin;
   note_store(w, changed);
 }
 

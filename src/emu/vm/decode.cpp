@@ -182,7 +182,8 @@ Result<std::shared_ptr<Program>> decode(std::shared_ptr<const ptx::Module> modul
   if (auto shared = lay_out_shared(p); !shared) return tl::unexpected(shared.error());
   for (size_t f = 0; f < p.functions.size(); ++f) assign_registers(p, p.functions[f], drafts[f]);
   for (const auto& f : p.functions) p.registers = std::max(p.registers, f.live32);
-  // What ptxas makes of it: live ranges with holes and 64-bit addresses that it splits; fitted to kernels of this project.
+  // What ptxas makes of it: live ranges with holes and 64-bit addresses that it splits; fitted to
+  // kernels of this project.
   p.registers = std::clamp(p.registers * 5 / 8 + 6, 16u, 255u);
   return program;
 }

@@ -174,9 +174,9 @@ class Engine {
     kGridDone,  // at least one grid finished: see finished()
     kIdle,      // no grid is in the machine
     kStalled,   // every live warp waits for something that no grid in the machine will do: the
-               // device layer decides whether a copy, a stream write or another launch can still
-               // help, else it is a deadlock
-    kFault,  // see fault(): the rank's context is broken, as on hardware
+                // device layer decides whether a copy, a stream write or another launch can still
+                // help, else it is a deadlock
+    kFault,     // see fault(): the rank's context is broken, as on hardware
   };
   // Runs at most `budget` warp instructions. Call again after memory was written from outside.
   Stop run(uint64_t budget);

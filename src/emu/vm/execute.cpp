@@ -297,7 +297,7 @@ void start_warp(Warp& w) {
   w.groups[0].pc = entry.begin;
   w.groups[0].mask = ~w.dead;
   w.carry = 0;
-  w.n_copies = 0;
+  w.copies_begin = w.copies_end = 0;
   for (auto& c : w.committed) c = 0;
   w.interactions = w.loads = 0;
   w.spin.pc = ~0u;

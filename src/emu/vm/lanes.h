@@ -77,6 +77,48 @@ template <class F>
       _mm256_movemask_epi8(_mm256_load_si256(reinterpret_cast<const __m256i*>(bytes))));
 }
 
+// Copies kBytes, a multiple of 32; true where that changed the destination.
+template <size_t kBytes>
+[[nodiscard]] inline bool replace(uint8_t* to, const void* from) {
+  const auto* f = static_cast<const uint8_t*>(from);
+  __m256i apart = _mm256_setzero_si256();
+  for (size_t k = 0; k < kBytes; k += 32) {
+    const __m256i now = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(f + k));
+    const __m256i was = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(to + k));
+    apart = _mm256_or_si256(apart, _mm256_xor_si256(now, was));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k), now);
+  }
+  return _mm256_testz_si256(apart, apart) == 0;
+}
+
+// 32 structures of four words ↔ four rows of 32 lanes.
+inline void split4(const uint8_t* from, uint32_t* const (&to)[4]) {
+  for (int i = 0; i < 32; i += 4) {
+    const auto* p = reinterpret_cast<const float*>(from + static_cast<ptrdiff_t>(i) * 16);
+    __m128 a = _mm_loadu_ps(p), b = _mm_loadu_ps(p + 4), c = _mm_loadu_ps(p + 8),
+           d = _mm_loadu_ps(p + 12);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(reinterpret_cast<float*>(to[0] + i), a);
+    _mm_storeu_ps(reinterpret_cast<float*>(to[1] + i), b);
+    _mm_storeu_ps(reinterpret_cast<float*>(to[2] + i), c);
+    _mm_storeu_ps(reinterpret_cast<float*>(to[3] + i), d);
+  }
+}
+inline void join4(const uint32_t* const (&from)[4], uint32_t* to) {
+  for (int i = 0; i < 32; i += 4) {
+    __m128 a = _mm_loadu_ps(reinterpret_cast<const float*>(from[0] + i)),
+           b = _mm_loadu_ps(reinterpret_cast<const float*>(from[1] + i)),
+           c = _mm_loadu_ps(reinterpret_cast<const float*>(from[2] + i)),
+           d = _mm_loadu_ps(reinterpret_cast<const float*>(from[3] + i));
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    auto* p = reinterpret_cast<float*>(to + static_cast<ptrdiff_t>(i) * 4);
+    _mm_storeu_ps(p, a);
+    _mm_storeu_ps(p + 4, b);
+    _mm_storeu_ps(p + 8, c);
+    _mm_storeu_ps(p + 12, d);
+  }
+}
+
 // F::f(a), F::f(a, b), F::f(a, b, c) over lanes of types D, A, B, C.
 template <class F, class D, class A>
 Act unary(Warp& w, const Op& op) {

@@ -8,6 +8,8 @@
 namespace sculler::emu {
 namespace {
 
+constexpr size_t kMostSpare = 4096;  // warps kept for later blocks
+
 uint32_t round_up(uint32_t v, uint32_t to) {
   return (v + to - 1) / to * to;
 }
@@ -177,9 +179,10 @@ void Engine::Impl::begin_block(vm::Grid& g, uint32_t sm_index) {
   sm.registers += g.block_registers;
   sm.shared += g.block_shared;
   std::unique_ptr<vm::Block> owned;
-  if (!g.spare.empty()) {
-    owned = std::move(g.spare.back());
-    g.spare.pop_back();
+  if (auto& pool = spare[g.warps_per_block]; !pool.empty()) {
+    owned = std::move(pool.back());
+    pool.pop_back();
+    spare_warps -= g.warps_per_block;
   } else {
     owned = std::make_unique<vm::Block>();
     for (uint32_t k = 0; k < g.warps_per_block; ++k)
@@ -244,7 +247,10 @@ void Engine::Impl::end_block(vm::Block& b) {
   ++g.finished;
   for (auto& at : g.resident) {
     if (at.get() != &b) continue;
-    if (g.next < g.n_blocks) g.spare.push_back(std::move(at));
+    if (spare_warps < kMostSpare) {
+      spare[g.warps_per_block].push_back(std::move(at));
+      spare_warps += g.warps_per_block;
+    }
     std::swap(at, g.resident.back());
     g.resident.pop_back();
     break;

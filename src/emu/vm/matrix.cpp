@@ -1,4 +1,6 @@
 // mma.sync, ldmatrix, stmatrix, movmatrix.
+#include <immintrin.h>
+
 #include "emu/vm/access.h"
 #include "emu/vm/arith.h"
 #include "emu/vm/collective.h"
@@ -136,6 +138,81 @@ Act mma(Warp& w, const Op& op) {
   return Act::kNext;
 }
 
+// The usual case, m16n8k16 of 16-bit floats, by hand. Four lanes hold eight neighbours of a row of
+// A or a column of B, so that rows are 16-byte loads. Columns of C are kept in the order 0 2 4 6 1
+// 3 5 7: half of them is one register's lanes.
+template <bool kBf>
+inline __m256 widen8(const uint32_t* p) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  if constexpr (kBf)
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+  else
+    return _mm256_cvtph_ps(v);
+}
+inline void transpose8(__m256 (&r)[8]) {
+  __m256 t[8], u[8];
+  for (int k = 0; k < 8; k += 2) {
+    t[k] = _mm256_unpacklo_ps(r[k], r[k + 1]);
+    t[k + 1] = _mm256_unpackhi_ps(r[k], r[k + 1]);
+  }
+  for (int k = 0; k < 8; k += 4) {
+    u[k] = _mm256_shuffle_ps(t[k], t[k + 2], 0x44);
+    u[k + 1] = _mm256_shuffle_ps(t[k], t[k + 2], 0xee);
+    u[k + 2] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0x44);
+    u[k + 3] = _mm256_shuffle_ps(t[k + 1], t[k + 3], 0xee);
+  }
+  for (int k = 0; k < 4; ++k) {
+    r[k] = _mm256_permute2f128_ps(u[k], u[k + 4], 0x20);
+    r[k + 4] = _mm256_permute2f128_ps(u[k], u[k + 4], 0x31);
+  }
+}
+template <bool kBf>
+Act mma_16816(Warp& w, const Op& op) {
+  Act act;
+  if (!whole_warp(w, &act)) return act;
+  const Ref* refs = w.refs + op.list;
+  const uint32_t *a_rows[4], *b_rows[2];
+  for (int r = 0; r < 4; ++r) a_rows[r] = lanes<uint32_t>(w, refs[4 + r]);
+  for (int r = 0; r < 2; ++r) b_rows[r] = lanes<uint32_t>(w, refs[8 + r]);
+  const float* c[4];
+  for (int r = 0; r < 4; ++r) c[r] = lanes<float>(w, refs[10 + r]);
+  alignas(32) float a[16][16], acc[16][8];
+  for (int r = 0; r < 4; ++r)
+    for (int g = 0; g < 8; ++g)
+      _mm256_store_ps(&a[8 * (r & 1) + g][8 * (r >> 1)], widen8<kBf>(a_rows[r] + 4 * g));
+  for (int g = 0; g < 8; ++g)
+    for (int h = 0; h < 2; ++h)
+      _mm256_store_ps(acc[8 * h + g], _mm256_set_m128(_mm_load_ps(c[2 * h + 1] + 4 * g),
+                                                      _mm_load_ps(c[2 * h] + 4 * g)));
+  constexpr int kColumns[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+  for (int half = 0; half < 2; ++half) {
+    __m256 b[8];
+    for (int n = 0; n < 8; ++n) b[n] = widen8<kBf>(b_rows[half] + 4 * kColumns[n]);
+    transpose8(b);  // now b[k], lanes are columns
+    for (int row = 0; row < 16; row += 4) {
+      __m256 s0 = _mm256_load_ps(acc[row]), s1 = _mm256_load_ps(acc[row + 1]),
+             s2 = _mm256_load_ps(acc[row + 2]), s3 = _mm256_load_ps(acc[row + 3]);
+      for (int k = 0; k < 8; ++k) {
+        s0 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[row][8 * half + k]), b[k], s0);
+        s1 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[row + 1][8 * half + k]), b[k], s1);
+        s2 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[row + 2][8 * half + k]), b[k], s2);
+        s3 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[row + 3][8 * half + k]), b[k], s3);
+      }
+      _mm256_store_ps(acc[row], s0);
+      _mm256_store_ps(acc[row + 1], s1);
+      _mm256_store_ps(acc[row + 2], s2);
+      _mm256_store_ps(acc[row + 3], s3);
+    }
+  }
+  for (int h = 0; h < 2; ++h)
+    for (int e = 0; e < 2; ++e) {
+      float* d = lanes<float>(w, refs[2 * h + e]);
+      for (int g = 0; g < 8; ++g) _mm_store_ps(d + 4 * g, _mm_load_ps(acc[8 * h + g] + 4 * e));
+    }
+  w.counters->tensor_flops += 2u * 16 * 8 * 16;
+  return Act::kNext;
+}
+
 template <class EA, class EB, class T>
 Handler by_k(int k, bool half) {
   constexpr int kPer = EA::kPer;
@@ -189,6 +266,7 @@ void decode_mma(Emit& e) {
   else if (at == "u8" && bt == "s8" && dt == "s32")
     e.op.run = by_k<ElementU8, ElementS8, int32_t>(k, false), per = 4;
   if (e.op.run == nullptr || !e.operands(4)) return e.unsupported();
+  if (k == 16 && per == 2 && !half) e.op.run = at == "bf16" ? &mma_16816<true> : &mma_16816<false>;
   const size_t n[4] = {half ? 2u : 4u, static_cast<size_t>(16 * k / (32 * per)),
                        static_cast<size_t>(8 * k / (32 * per)), half ? 2u : 4u};
   for (size_t o = 0; o < 4; ++o) {

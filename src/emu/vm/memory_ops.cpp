@@ -38,6 +38,8 @@ void fill_lanes(Warp& w, const Op& op, const Target& t) {
         std::memcpy(&v, p + static_cast<size_t>(i) * sizeof(Mem), sizeof v);
         d[0][i] = widen<Mem, Row>(v) & keep;
       }
+    } else if constexpr (kN == 4 && sizeof(Mem) == 4 && sizeof(Row) == 4) {
+      split4(t.base, {d[0], d[1], d[2], d[3]});
     } else {
       Mem v[32 * kN];
       std::memcpy(v, t.base, sizeof v);
@@ -104,17 +106,18 @@ Act store(Warp& w, const Op& op) {
   bool changed = false;
   if (t.contiguous && w.exec == ~0u) {
     if constexpr (kN == 1 && sizeof(Mem) == sizeof(Row)) {
-      changed = std::memcmp(t.base, s[0], 32 * sizeof(Row)) != 0;
-      std::memcpy(t.base, s[0], 32 * sizeof(Row));
+      changed = replace<32 * sizeof(Row)>(t.base, s[0]);
     } else {
-      Mem v[32 * kN];
-      for (int k = 0; k < kN; ++k) {
-        const Row* in = s[k];
+      alignas(32) Mem v[32 * kN];
+      if constexpr (kN == 4 && sizeof(Mem) == 4 && sizeof(Row) == 4)
+        join4({s[0], s[1], s[2], s[3]}, v);
+      else
+        for (int k = 0; k < kN; ++k) {
+          const Row* in = s[k];
 #pragma GCC ivdep
-        for (int i = 0; i < 32; ++i) v[i * kN + k] = static_cast<Mem>(in[i]);
-      }
-      changed = std::memcmp(t.base, v, sizeof v) != 0;
-      std::memcpy(t.base, v, sizeof v);
+          for (int i = 0; i < 32; ++i) v[i * kN + k] = static_cast<Mem>(in[i]);
+        }
+      changed = replace<sizeof v>(t.base, v);
     }
   } else {
     for_mask(w.exec, [&](int i) {

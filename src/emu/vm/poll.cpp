@@ -42,58 +42,79 @@ uint64_t state_digest(const Warp& w) {
 
 }  // namespace
 
+namespace {
+
+// What is read now equals what was recorded.
+bool same_as_recorded(const Warp& w, uint32_t bytes, const Target& t) {
+  const Spin& s = w.spin;
+  uint64_t apart = 0;
+  for (int i = 0; i < 32; ++i) apart |= (w.exec >> i & 1u) != 0 ? s.address[i] ^ t.address[i] : 0;
+  if (apart != 0) return false;
+  if (t.contiguous && w.exec == ~0u)
+    return std::memcmp(s.data, t.base, size_t{bytes} * kWarpSize) == 0;
+  bool same = true;
+  for_mask(w.exec, [&](int i) {
+    same = same && std::memcmp(s.data + static_cast<uint32_t>(i) * bytes, lane_pointer(t, i, bytes),
+                               bytes) == 0;
+  });
+  return same;
+}
+void record(Warp& w, uint32_t bytes, const Target& t) {
+  Spin& s = w.spin;
+  std::memcpy(s.address, t.address, sizeof s.address);
+  for_mask(w.exec, [&](int i) {
+    s.pointer[i] = lane_pointer(t, i, bytes);
+    std::memcpy(s.data + static_cast<uint32_t>(i) * bytes, s.pointer[i], bytes);
+  });
+  s.bytes = bytes;
+  s.repeats = 0;
+  s.next_try = 2;
+  s.state = 0;
+  s.armed = true;
+}
+
+}  // namespace
+
 void note_poll(Warp& w, uint32_t bytes, const Target& t) {
   Spin& s = w.spin;
-  uint64_t h = bytes;
-  for_mask(w.exec, [&](int i) {
-    uint64_t v[2] = {0, 0};
-    std::memcpy(v, lane_pointer(t, i, bytes), bytes < 16 ? bytes : 16);
-    h = mix(mix(h, t.address[i]), v[0] ^ (v[1] << 1));
-  });
-  if (s.pc != w.pc || s.mask != w.exec || s.value != h || s.interactions != w.interactions) {
+  w.spinning = false;
+  if (s.pc != w.pc || s.mask != w.exec ||
+      s.interactions != w.interactions) {  // cheap: most strong loads spin on nothing
     s.pc = w.pc;
     s.mask = w.exec;
-    s.bytes = bytes < 16 ? bytes : 16;
-    s.value = h;
     s.interactions = w.interactions;
-    s.repeats = 0;
-    s.next_try = 3;
-    s.state = 0;
     s.loads = w.loads;
-    w.spinning = false;
-    for_mask(w.exec, [&](int i) {
-      s.address[i] = t.address[i];
-      s.pointer[i] = lane_pointer(t, i, bytes);
-      std::memcpy(s.data[i], s.pointer[i], s.bytes);
-    });
+    s.repeats = 0;
+    s.armed = false;
     return;
   }
+  const bool only_this = w.loads - s.loads <= 1;
+  s.loads = w.loads;
+  if (!s.armed || s.bytes != bytes || !same_as_recorded(w, bytes, t)) return record(w, bytes, t);
   ++s.repeats;
   w.spinning = true;
-  if (s.repeats >= s.next_try && runnable_groups(w) == 1) {
-    const uint64_t state = state_digest(w);
-    const bool only_this = w.loads - s.loads <= 1;
-    if (state == s.state && (only_this || s.epoch == w.machine->epoch)) {
-      w.park = true;
-      w.watch_only = only_this;
-    } else if (s.state != 0 && state != s.state) {
-      s.next_try = s.repeats * 2;
-      s.state = 0;
-      s.loads = w.loads;
-      return;
-    }
-    s.state = state;
-    s.epoch = w.machine->epoch;
+  if (s.repeats < s.next_try || runnable_groups(w) != 1) return;
+  const uint64_t state = state_digest(w);
+  if (state == s.state && (only_this || s.epoch == w.machine->epoch)) {
+    w.park = true;
+    w.watch_only = only_this;
+  } else if (s.state != 0 && state != s.state) {  // a counter or a clock: look again later
+    s.next_try = s.repeats * 2;
+    s.state = 0;
+    return;
   }
-  s.loads = w.loads;
+  s.state = state;
+  s.epoch = w.machine->epoch;
 }
 
 bool still_parked(const Warp& w) {
   const Spin& s = w.spin;
   if (!w.watch_only && s.epoch != w.machine->epoch) return false;
   bool same = true;
-  for_mask(s.mask,
-           [&](int i) { same = same && std::memcmp(s.pointer[i], s.data[i], s.bytes) == 0; });
+  for_mask(s.mask, [&](int i) {
+    same = same &&
+           std::memcmp(s.pointer[i], s.data + static_cast<uint32_t>(i) * s.bytes, s.bytes) == 0;
+  });
   return same;
 }
 

@@ -50,7 +50,8 @@ std::vector<BasicBlock> blocks_of(const ptx::Function& f) {
       falls[k] = guarded;
     } else if (in.opcode == "brx") {
       for (size_t t = 0; t < f.branch_tables.size(); ++t)
-        if (in.operands.size() > 1 && f.branch_table_names[t] == in.operands[1].symbol) targets[k] = f.branch_tables[t];
+        if (in.operands.size() > 1 && f.branch_table_names[t] == in.operands[1].symbol)
+          targets[k] = f.branch_tables[t];
       falls[k] = guarded;
     } else if (in.opcode == "ret" || in.opcode == "exit" || in.opcode == "trap") {
       falls[k] = guarded;
@@ -75,7 +76,8 @@ std::vector<BasicBlock> blocks_of(const ptx::Function& f) {
     const uint32_t last = blocks[b].end - 1;
     for (uint32_t t : targets[last])
       if (t < n) blocks[b].next.push_back(block_at[t]);
-    if (falls[last] && b + 1 < blocks.size()) blocks[b].next.push_back(static_cast<uint32_t>(b + 1));
+    if (falls[last] && b + 1 < blocks.size())
+      blocks[b].next.push_back(static_cast<uint32_t>(b + 1));
   }
   return blocks;
 }
@@ -85,8 +87,9 @@ struct Interval {
   uint64_t start = ~uint64_t{0}, end = 0;
 };
 
-// One interval a register, from its first to its last live place; positions are 2 op for reads and 2 op + 1 for writes.
-// A write under a guard keeps what was there, so it does not end the life of the old value.
+// One interval a register, from its first to its last live place; positions are 2 op for reads and
+// 2 op + 1 for writes. A write under a guard keeps what was there, so it does not end the life of
+// the old value.
 std::vector<Interval> intervals_of(const FunctionCode& code, const FunctionDraft& draft) {
   const auto blocks = blocks_of(*code.source);
   const size_t n = draft.kinds.size();
@@ -107,7 +110,8 @@ std::vector<Interval> intervals_of(const FunctionCode& code, const FunctionDraft
   for (const Fixup& f : fixups) ++first[f.op + 1];
   for (size_t k = 1; k < first.size(); ++k) first[k] += first[k - 1];
   std::vector<bool> guarded(code.source->code.size() + 1, false);
-  for (size_t k = 0; k < code.source->code.size(); ++k) guarded[k] = code.source->code[k].guard >= 0;
+  for (size_t k = 0; k < code.source->code.size(); ++k)
+    guarded[k] = code.source->code[k].guard >= 0;
   const auto backwards = [&](const BasicBlock& b, Bits& live, auto&& visit) {
     for (uint32_t op = b.end; op-- > b.begin;) {
       for (uint32_t k = first[op]; k < first[op + 1]; ++k) {
@@ -152,7 +156,9 @@ std::vector<Interval> intervals_of(const FunctionCode& code, const FunctionDraft
 void assign_registers(Program& program, FunctionCode& code, const FunctionDraft& draft) {
   auto intervals = intervals_of(code, draft);
   std::erase_if(intervals, [](const Interval& i) { return i.start > i.end; });
-  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) { return a.start < b.start || (a.start == b.start && a.vreg < b.vreg); });
+  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) {
+    return a.start < b.start || (a.start == b.start && a.vreg < b.vreg);
+  });
   struct Active {
     uint64_t end;
     uint32_t vreg;
@@ -187,13 +193,23 @@ void assign_registers(Program& program, FunctionCode& code, const FunctionDraft&
   code.preds = next[2];
   for (const Fixup& f : draft.fixups) {
     Op& op = program.ops[code.begin + f.op];
-    uint32_t& field = f.slot == kGuardSlot ? op.guard : f.slot == kListSlot ? program.refs[f.index] : op.o[f.slot];
+    uint32_t& field = f.slot == kGuardSlot  ? op.guard
+                      : f.slot == kListSlot ? program.refs[f.index]
+                                            : op.o[f.slot];
     const uint32_t r = row[f.vreg];
     switch (f.kind) {
-      case 0: field = r * kRow32; break;
-      case 1: field = kBank64 << kBankShift | r * kRow64; break;
-      case 3: field = kBank64 << kBankShift | (wide + r * kRow128); break;
-      default: field = r << 1 | (field & 1); break;
+      case 0:
+        field = r * kRow32;
+        break;
+      case 1:
+        field = kBank64 << kBankShift | r * kRow64;
+        break;
+      case 3:
+        field = kBank64 << kBankShift | (wide + r * kRow128);
+        break;
+      default:
+        field = r << 1 | (field & 1);
+        break;
     }
   }
 }

@@ -48,7 +48,9 @@ std::vector<WarpState> Engine::warps() const {
               if (!spins) break;
               const int lane = std::countr_zero(w.spin.mask);
               s.address = w.spin.address[lane];
-              std::memcpy(&s.value, w.spin.data[lane], std::min<size_t>(8, w.spin.bytes));
+              if (w.spin.armed)
+                std::memcpy(&s.value, w.spin.data + static_cast<uint32_t>(lane) * w.spin.bytes,
+                            std::min<size_t>(8, w.spin.bytes));
               uint32_t sf = 0;
               while (sf + 1 < p.functions.size() && w.spin.pc >= p.functions[sf].end) ++sf;
               s.code = {p.code_base + sf, w.spin.pc - p.functions[sf].begin};

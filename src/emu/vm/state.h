@@ -76,12 +76,12 @@ struct AsyncCopy {
 struct Spin {
   uint32_t pc = ~0u, mask = 0, bytes = 0;
   uint64_t repeats = 0, next_try = 4;
-  uint64_t value = 0;  // digest of what was read where
+  bool armed = false;  // address, pointer and data are those of the last visit
   uint64_t state = 0;  // digest of registers and groups, 0 = not taken
   uint64_t epoch = 0, interactions = 0, loads = 0;
   Address address[kWarpSize];
   const uint8_t* pointer[kWarpSize];
-  uint8_t data[kWarpSize][16];
+  uint8_t data[kWarpSize * 16];  // lane i at i * bytes
 };
 
 struct Warp {
@@ -128,8 +128,8 @@ struct Warp {
   std::vector<Frame> frames;
   Bytes bank32, bank64, specials, local_storage;
   std::vector<uint32_t> pred_storage;
-  std::vector<AsyncCopy> copies;
-  size_t n_copies = 0;
+  std::vector<AsyncCopy> copies;  // a ring; the size is a power of two
+  size_t copies_begin = 0, copies_end = 0;
   uint32_t committed[kWarpSize] = {};
   uint64_t interactions = 0, loads = 0;
   Spin spin;
@@ -177,9 +177,8 @@ struct Grid {
   uint32_t next = 0, finished = 0;
   std::vector<uint32_t> order;  // of admission; empty = 0, 1, 2 ...
   std::vector<std::unique_ptr<Block>> resident;
-  std::vector<std::unique_ptr<Block>> spare;  // to be used again
-  Address workspace = 0;                      // of a cooperative grid
-  uint64_t progress = 0;                      // barriers completed, for tests of liveness
+  Address workspace = 0;  // of a cooperative grid
+  uint64_t progress = 0;  // barriers completed, for tests of liveness
   GridCounters counters;
   uint64_t shared_bytes = 0;  // a block, static and dynamic
   uint32_t block_registers = 0, block_shared = 0;

@@ -30,7 +30,7 @@ bool together(Warp& w, const uint32_t* members, Act* act) {
 
 template <int kMode>  // 0 up, 1 down, 2 bfly, 3 idx; op.b: o[4] takes whether the source lane is in
                       // range
-                      Act shfl(Warp& w, const Op& op) {
+Act shfl(Warp& w, const Op& op) {
   Act act;
   const auto* members = lanes<uint32_t>(w, w.refs[op.list]);
   if (!together(w, members, &act)) return act;

@@ -14,7 +14,8 @@ EngineConfig scheduled(ScheduleKind kind, uint64_t seed) {
 }
 
 TEST(Grid, SyncOfACooperativeLaunch) {
-  for (const ScheduleKind kind : {ScheduleKind::kRoundRobin, ScheduleKind::kRandom, ScheduleKind::kPriority}) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::kRoundRobin, ScheduleKind::kRandom, ScheduleKind::kPriority}) {
     Job job(scheduled(kind, 3));
     job.load("grid.ptx");
     const int n = 132 * 64;

@@ -1,4 +1,5 @@
-// NCCL's device header between emulated ranks; its host view gives the layout of ncclDevComm and of windows.
+// NCCL's device header between emulated ranks; its host view gives the layout of ncclDevComm and of
+// windows.
 #include <nccl.h>
 #include <nccl_device.h>
 
@@ -19,12 +20,15 @@ struct Team {
   std::array<ncclWindow_vidmem*, 16> user_window{}, resource_window{};
   std::array<ncclDevComm, 16> comm{};
 
-  Team(int ranks, Schedule schedule, uint32_t barriers, const char* module) : n(ranks), job(config(ranks, schedule)) {
+  Team(int ranks, Schedule schedule, uint32_t barriers, const char* module)
+      : n(ranks), job(config(ranks, schedule)) {
     job.load(module);
     for (int r = 0; r < n; ++r) {
       const auto k = static_cast<size_t>(r);
-      user[k] = reinterpret_cast<Address>(job.allocate<char>(1 << 20, r, Allocation::Kind::kNccl, "user window"));
-      resource[k] = reinterpret_cast<Address>(job.allocate<char>(1 << 20, r, Allocation::Kind::kNccl, "resource window"));
+      user[k] = reinterpret_cast<Address>(
+          job.allocate<char>(1 << 20, r, Allocation::Kind::kNccl, "user window"));
+      resource[k] = reinterpret_cast<Address>(
+          job.allocate<char>(1 << 20, r, Allocation::Kind::kNccl, "resource window"));
       user_window[k] = job.allocate<ncclWindow_vidmem>(1, r);
       resource_window[k] = job.allocate<ncclWindow_vidmem>(1, r);
     }
@@ -60,15 +64,18 @@ struct Team {
 TEST(Lsa, BarriersAndPeerPointers) {
   for (const int n : {2, 4, 8}) {
     for (uint64_t seed = 0; seed < 4; ++seed) {
-      const ScheduleKind kinds[] = {ScheduleKind::kRoundRobin, ScheduleKind::kRandom, ScheduleKind::kPriority, ScheduleKind::kDelayRank};
+      const ScheduleKind kinds[] = {ScheduleKind::kRoundRobin, ScheduleKind::kRandom,
+                                    ScheduleKind::kPriority, ScheduleKind::kDelayRank};
       Team team(n, {kinds[seed], seed, 1}, 4, "lsa.ptx");
       const int count = 1000;
       for (int r = 0; r < n; ++r)
-        team.job.launch(r, "exchange", 4, 128, team.comm[static_cast<size_t>(r)], team.user_window[static_cast<size_t>(r)], size_t{0}, count);
+        team.job.launch(r, "exchange", 4, 128, team.comm[static_cast<size_t>(r)],
+                        team.user_window[static_cast<size_t>(r)], size_t{0}, count);
       ASSERT_EQ(team.job.finish(20'000'000), Stop::kIdle) << team.job.engine->fault().message;
       for (int r = 0; r < n; ++r) {
         const auto* me = reinterpret_cast<const float*>(team.user[static_cast<size_t>(r)]);
-        for (int i = 0; i < count; ++i) ASSERT_EQ(me[count + i], static_cast<float>(i * n * (n + 1) / 2)) << r << ' ' << i;
+        for (int i = 0; i < count; ++i)
+          ASSERT_EQ(me[count + i], static_cast<float>(i * n * (n + 1) / 2)) << r << ' ' << i;
       }
     }
   }
@@ -76,13 +83,15 @@ TEST(Lsa, BarriersAndPeerPointers) {
 
 TEST(Lsa, ARankThatStaysAwayIsAStall) {
   Team team(4, {}, 4, "lsa.ptx");
-  for (int r = 0; r < 3; ++r) team.job.launch(r, "barriers", 2, 64, team.comm[static_cast<size_t>(r)], 3);
+  for (int r = 0; r < 3; ++r)
+    team.job.launch(r, "barriers", 2, 64, team.comm[static_cast<size_t>(r)], 3);
   ASSERT_EQ(team.job.finish(10'000'000), Stop::kStalled);
   int spinning = 0;
   for (const auto& w : team.job.engine->warps()) {
     if (w.wait != WarpState::Wait::kSpin) continue;
     ++spinning;
-    EXPECT_NE(team.job.engine->memory().describe(w.address).find("resource window"), std::string::npos);
+    EXPECT_NE(team.job.engine->memory().describe(w.address).find("resource window"),
+              std::string::npos);
   }
   EXPECT_GE(spinning, 6);
   team.job.launch(3, "barriers", 2, 64, team.comm[3], 3);

@@ -22,15 +22,20 @@ struct Gemm {
     b = job.allocate<uint16_t>(static_cast<size_t>(n * k));
     c = job.allocate<float>(static_cast<size_t>(m * n));
     std::mt19937 rng(1);
-    for (int i = 0; i < m * k; ++i) a[i] = vm::float_to_bf16(static_cast<float>(static_cast<int>(rng() % 9) - 4));
-    for (int i = 0; i < n * k; ++i) b[i] = vm::float_to_bf16(static_cast<float>(static_cast<int>(rng() % 9) - 4));
+    for (int i = 0; i < m * k; ++i)
+      a[i] = vm::float_to_bf16(static_cast<float>(static_cast<int>(rng() % 9) - 4));
+    for (int i = 0; i < n * k; ++i)
+      b[i] = vm::float_to_bf16(static_cast<float>(static_cast<int>(rng() % 9) - 4));
     auto kernel_id = job.engine->kernel(job.modules[0], kernel);
     EXPECT_TRUE(kernel_id);
     LaunchRequest r;
     r.kernel = *kernel_id;
     r.grid = {static_cast<uint32_t>(n / 64), static_cast<uint32_t>(m / 64), 1};
     r.block = {128, 1, 1};
-    struct { void *a, *b, *c; int m, n, k; } params{a, b, c, m, n, k};
+    struct {
+      void *a, *b, *c;
+      int m, n, k;
+    } params{a, b, c, m, n, k};
     r.params.assign(job.engine->info(*kernel_id).param_bytes, 0);
     std::memcpy(r.params.data(), &params, r.params.size());
     EXPECT_TRUE(job.engine->launch(r));
@@ -41,7 +46,8 @@ struct Gemm {
     for (int i = 0; i < m; ++i)
       for (int j = 0; j < n; ++j) {
         float want = 0;
-        for (int x = 0; x < k; ++x) want += vm::bf16_to_float(a[i * k + x]) * vm::bf16_to_float(b[j * k + x]);
+        for (int x = 0; x < k; ++x)
+          want += vm::bf16_to_float(a[i * k + x]) * vm::bf16_to_float(b[j * k + x]);
         bad += c[i * n + j] != want;
       }
     return bad;
@@ -113,7 +119,11 @@ TEST(Matrix, FloatFragments) {
     return m == 0 ? 0u : sign | (m == 1 ? 0x38u : m == 2 ? 0x40u : m == 3 ? 0x44u : 0x48u);
   };
   const auto e4_get = [](uint32_t v) {
-    const float m = (v & 0x7f) == 0 ? 0 : (v & 0x7f) == 0x38 ? 1 : (v & 0x7f) == 0x40 ? 2 : (v & 0x7f) == 0x44 ? 3 : 4;
+    const float m = (v & 0x7f) == 0      ? 0
+                    : (v & 0x7f) == 0x38 ? 1
+                    : (v & 0x7f) == 0x40 ? 2
+                    : (v & 0x7f) == 0x44 ? 3
+                                         : 4;
     return (v & 0x80) != 0 ? -m : m;
   };
   check_mma("mma_e4m3_k32", 32, 4, e4_get, e4_put);
