@@ -54,6 +54,7 @@ class VmDevice final : public verify::HostDevice {
   Machine& machine_;
   Observer* observer_;
   Server& server_;
+  int set_ = 0;   // of the open region
 };
 
 // The whole job: reads the file, the inherited sockets, prints the result line. Exit code: 0 where a line was written.

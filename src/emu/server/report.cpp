@@ -1,7 +1,11 @@
 #include "emu/server/report.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <cstdlib>
 
 namespace sculler::emu {
 namespace {
@@ -10,6 +14,57 @@ namespace status = verify::status;
 constexpr std::size_t kMaxFindings = 64;
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+// Mangled names in a text as people write them: "_ZN..gemmE.." becomes "gemm"; line breaks become spaces.
+std::string readable(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool starts = text.substr(i).starts_with("_Z") &&
+                        (i == 0 || (std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0 && text[i - 1] != '_'));
+    if (!starts) {
+      out += text[i] == '\n' ? ' ' : text[i];
+      ++i;
+      continue;
+    }
+    std::size_t end = i;
+    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_' ||
+                                 text[end] == '$' || text[end] == '.')) {
+      ++end;
+    }
+    const std::string mangled(text.substr(i, end - i));
+    int status = 0;
+    char* plain = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+    std::string name = status == 0 && plain != nullptr ? plain : mangled;
+    std::free(plain);
+    // Without what is no part of the name: anonymous namespaces, parameters, the return type of a template.
+    for (std::size_t at; (at = name.find("(anonymous namespace)::")) != std::string::npos;) name.erase(at, 23);
+    for (std::size_t at; (at = name.find("_GLOBAL__N__")) != std::string::npos;) {
+      const std::size_t colon = name.find("::", at);
+      if (colon == std::string::npos) break;
+      name.erase(at, colon + 2 - at);
+    }
+    name = name.substr(0, name.find('('));
+    if (const std::size_t space = name.find(' '); space != std::string::npos && space < name.find('<')) {
+      name.erase(0, space + 1);
+    }
+    out += name;
+    i = end;
+  }
+  return out;
+}
+
+// "ring.cu:84" of the first "path:84:" in a text, empty where there is none.
+std::string place_in(std::string_view text) {
+  for (std::size_t colon = text.find(':'); colon != std::string_view::npos; colon = text.find(':', colon + 1)) {
+    std::size_t end = colon + 1;
+    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+    if (end == colon + 1 || end >= text.size() || text[end] != ':') continue;
+    const std::size_t begin = text.find_last_of(" \n", colon);
+    const std::size_t from = begin == std::string_view::npos ? 0 : begin + 1;
+    return base_name(std::string(text.substr(from, end - from)));
+  }
+  return {};
+}
 
 const char* verb(Access access) {
   switch (access) {
@@ -48,7 +103,17 @@ const char* cure(Finding::Kind kind) {
   return "";
 }
 
+constexpr std::string_view kHarness = "the harness";   // Machine::harness_touch
+
+// Outputs that nobody wrote are told by the comparison, which counts them.
+bool told_elsewhere(const Finding& finding) {
+  return finding.kind == Finding::Kind::kUninitialised && finding.now.what == kHarness;
+}
+
 std::string who(const Engine& engine, const Finding::Side& side) {
+  if (side.what == kHarness && side.access == Access::kLoad) {
+    return "the check of rank " + std::to_string(side.rank) + "'s outputs, made when its stream has completed, reads";
+  }
   std::string text = side.rank >= 0 ? "rank " + std::to_string(side.rank) : std::string("the harness");
   if (side.block >= 0) text += " block " + std::to_string(side.block);
   if (side.warp >= 0) text += " warp " + std::to_string(side.warp);
@@ -73,7 +138,7 @@ void put_place(const Engine& engine, CodeRef code, std::string& file, int& line)
 verify::Outcome make(const char* word, std::string message, std::string advice, int rank, std::string where) {
   verify::Outcome outcome;
   outcome.status = word;
-  outcome.message = std::move(message);
+  outcome.message = readable(message);
   outcome.advice = std::move(advice);
   outcome.rank = rank;
   outcome.where = std::move(where);
@@ -82,7 +147,12 @@ verify::Outcome make(const char* word, std::string message, std::string advice, 
 
 verify::Outcome of_finding(const Engine& engine, const Finding& finding, const char* word) {
   const verify::FindingText text = describe(engine, finding);
-  return make(word, text.text, cure(finding.kind), finding.now.rank, place_of(engine, finding.now.code));
+  const bool late = finding.now.what == kHarness;
+  std::string where = place_of(engine, late ? finding.before.code : finding.now.code);
+  return make(word, text.text,
+              late ? "let each rank's stream wait for what its peers store: a closing barrier or flags with release and acquire"
+                   : cure(finding.kind),
+              late ? finding.before.rank : finding.now.rank, std::move(where));
 }
 
 const char* status_of(const MachineFault& fault) {
@@ -114,7 +184,7 @@ const char* advice_of(const MachineFault& fault) {
 const Finding* first_of(const std::vector<Finding>& findings, std::initializer_list<Finding::Kind> kinds) {
   for (const Finding::Kind kind : kinds) {
     for (const Finding& f : findings) {
-      if (f.kind == kind) return &f;
+      if (f.kind == kind && !told_elsewhere(f)) return &f;
     }
   }
   return nullptr;
@@ -133,7 +203,7 @@ const char* wait_name(WarpState::Wait wait) {
 }
 
 std::string describe(Machine& machine, const WarpState& w) {
-  std::string text = "rank " + std::to_string(w.rank) + " kernel " + std::string(w.kernel) + " block " +
+  std::string text = "rank " + std::to_string(w.rank) + " kernel " + readable(w.kernel) + " block " +
                      std::to_string(w.block) + " warp " + std::to_string(w.warp) + " " + wait_name(w.wait);
   const std::string place = place_of(machine.engine(), w.code);
   if (!place.empty()) text += " at " + place;
@@ -204,6 +274,7 @@ std::vector<verify::FindingText> describe(const Engine& engine, const std::vecto
   std::vector<verify::FindingText> texts;
   for (const Finding& finding : findings) {
     if (texts.size() == kMaxFindings) break;
+    if (told_elsewhere(finding)) continue;
     texts.push_back(describe(engine, finding));
   }
   return texts;
@@ -240,7 +311,7 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
     const RankReport& report = server.report(r);
     if (!report.unsupported.empty()) {
       return finish(make(status::kUnsupported, "rank " + std::to_string(r) + ": " + report.unsupported.front(),
-                         "avoid it, or judge this candidate on hardware", r, ""));
+                         "avoid it, or judge this candidate on hardware", r, place_in(report.unsupported.front())));
     }
     if (!report.broken.empty()) {
       return finish(make(status::kCrash, "rank " + std::to_string(r) + " sent the emulator " + report.broken,
@@ -290,7 +361,7 @@ verify::Outcome deadlock(Machine& machine, const Observer* observer) {
       text.rank = r.rank;
       text.text = "rank " + std::to_string(r.rank) + " host: " + host;
       for (const DeadlockReport::Stream& s : r.streams) {
-        text.text += "; stream " + std::to_string(s.index) + ": " + s.head + (s.why.empty() ? "" : ", " + s.why);
+        text.text += "; stream " + std::to_string(s.index) + ": " + readable(s.head) + (s.why.empty() ? "" : ", " + readable(s.why));
       }
       if (outcome.message.empty()) {
         outcome.message = text.text;
