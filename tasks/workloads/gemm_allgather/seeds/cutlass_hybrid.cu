@@ -52,7 +52,7 @@
 // Columns of a piece of a tile that is stored at once.
 // sculler:tune STORE_COLUMNS in {32,64,128}
 #ifndef STORE_COLUMNS
-#define STORE_COLUMNS 32
+#define STORE_COLUMNS 64
 #endif
 // sculler:tune RASTER in {0,1,2}
 #ifndef RASTER
