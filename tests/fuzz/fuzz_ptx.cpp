@@ -15,7 +15,8 @@ void check_operand(const Operand& operand, const Function& function) {
   check(operand.reg >= -1 && operand.reg < static_cast<int64_t>(function.registers.size()));
   if (operand.kind == Operand::Kind::kLabel) {
     check(operand.imm >= 0 &&
-          operand.imm <= static_cast<int64_t>(std::max(function.code.size(), function.branch_tables.size())));
+          operand.imm <=
+              static_cast<int64_t>(std::max(function.code.size(), function.branch_tables.size())));
   }
   for (const Operand& element : operand.elements) check_operand(element, function);
 }
@@ -31,7 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const Function& function : (*module)->functions) {
     for (const Instruction& instruction : function.code) {
       check(instruction.guard < static_cast<int64_t>(function.registers.size()));
-      check(instruction.file < (*module)->files.size() && instruction.at_file < (*module)->files.size());
+      check(instruction.file < (*module)->files.size() &&
+            instruction.at_file < (*module)->files.size());
       check(!instruction.text((*module)->source).empty());
       for (const Operand& operand : instruction.operands) check_operand(operand, function);
     }
@@ -41,7 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   for (const Variable& variable : (*module)->globals) {
     check(variable.init.size() <= variable.bytes);
-    for (const auto& relocation : variable.relocations) check(relocation.at + 8 <= variable.init.size());
+    for (const auto& relocation : variable.relocations)
+      check(relocation.at + 8 <= variable.init.size());
   }
   return 0;
 }

@@ -8,7 +8,9 @@ namespace sculler::emu::check {
 namespace {
 
 // Where a record or a set stands in Actor::ordered.
-uint32_t memo_of(uint32_t id) { return (id ^ id >> 31 << 4) % std::tuple_size_v<decltype(Actor::ordered)>; }
+uint32_t memo_of(uint32_t id) {
+  return (id ^ id >> 31 << 4) % std::tuple_size_v<decltype(Actor::ordered)>;
+}
 
 }  // namespace
 
@@ -28,9 +30,12 @@ struct StoreOp {
   Checker& checker;
   Actor& actor;
   RecordId record;
-  [[nodiscard]] bool settled(const Cell& cell) const { return cell.write == record && cell.read == 0; }
+  [[nodiscard]] bool settled(const Cell& cell) const {
+    return cell.write == record && cell.read == 0;
+  }
   void touch(Cell& cell, uint32_t offset, uint32_t bytes) const {
-    if (cell.write != 0 && cell.write != record) checker.check_write(actor, cell.write, record, offset, bytes);
+    if (cell.write != 0 && cell.write != record)
+      checker.check_write(actor, cell.write, record, offset, bytes);
     if (cell.read != 0) checker.check_reads(actor, cell.read, record, offset, bytes);
     cell = {record, 0};
   }
@@ -39,7 +44,8 @@ struct StoreOp {
 RecordId Checker::record(Actor& actor, uint32_t code, Access access, bool atomic, uint8_t level) {
   const uint32_t kind = static_cast<uint32_t>(access) | (atomic ? 4u : 0u) | uint32_t{level} << 3;
   Actor::Memo& memo = actor.memo[(code ^ kind) % actor.memo.size()];
-  if (memo.record != 0 && memo.code == code && memo.count == actor.count && memo.kind == kind) return memo.record;
+  if (memo.record != 0 && memo.code == code && memo.count == actor.count && memo.kind == kind)
+    return memo.record;
   const RecordId id = records_.add({actor.id, actor.count, code, access, atomic, level, false});
   memo = {code, actor.count, kind, id};
   return id;
@@ -58,19 +64,22 @@ bool Checker::happened_before(Actor& actor, RecordId id) {
   if (memo == id) return true;
   const Record& record = records_[id];
   if (record.actor != actor.id &&
-      !knows(actor, actor.known, {record.actor >> kWarpBits, record.actor & (kMaxWarps - 1), record.count})) {
+      !knows(actor, actor.known,
+             {record.actor >> kWarpBits, record.actor & (kMaxWarps - 1), record.count})) {
     return false;
   }
   memo = id;
   return true;
 }
 
-void Checker::check_write(Actor& actor, uint32_t write, RecordId now, uint32_t offset, uint32_t bytes) {
+void Checker::check_write(Actor& actor, uint32_t write, RecordId now, uint32_t offset,
+                          uint32_t bytes) {
   if (both_atomic(records_[write], records_[now]) || happened_before(actor, write)) return;
   race(actor, now, write, offset, bytes);
 }
 
-void Checker::check_reads(Actor& actor, ReadersId reads, RecordId now, uint32_t offset, uint32_t bytes) {
+void Checker::check_reads(Actor& actor, ReadersId reads, RecordId now, uint32_t offset,
+                          uint32_t bytes) {
   const auto check = [&](RecordId read) {
     if (happened_before(actor, read)) return true;
     if (!both_atomic(records_[read], records_[now])) race(actor, now, read, offset, bytes);
@@ -143,7 +152,8 @@ class Toucher {
     const uint64_t n = access.bytes;
     if (mask == ~0u) {
       uint64_t different = 0;
-      for (uint32_t lane = 0; lane < 32; ++lane) different |= (address[lane] - address[0]) ^ (lane * n);
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        different |= (address[lane] - address[0]) ^ (lane * n);
       if (different == 0) return bytes(address[0], 32 * n);
     }
     if (shared_ == nullptr && std::popcount(mask) >= 8) {
@@ -192,7 +202,8 @@ class Toucher {
     }
   }
 
-  // `at`: offset from the first granule; `where`: the same as an address, or an offset in shared memory.
+  // `at`: offset from the first granule; `where`: the same as an address, or an offset in shared
+  // memory.
   void granules(Granule* first, uint64_t at, uint64_t where, uint64_t n) {
     Granule* granule = first + at / kGranule;
     auto low = static_cast<uint32_t>(at % kGranule);
@@ -245,7 +256,9 @@ void Checker::access(const WarpAccess& access) {
   const uint8_t level = access.order == Order::kVolatile ? uint8_t{2} : level_of(access.scope);
   const uint32_t code = codes_.of(access.code);
   const bool is_rmw = access.access == Access::kAtomic;
-  const uint32_t writing = is_rmw ? access.mask & access.wrote : access.access == Access::kStore ? access.mask : 0;
+  const uint32_t writing = is_rmw                            ? access.mask & access.wrote
+                           : access.access == Access::kStore ? access.mask
+                                                             : 0;
   const uint32_t reading = access.mask & ~writing;
 
   Strong strong{access.space, 0, access.bytes, is_rmw, false, false, level, false};
@@ -260,13 +273,16 @@ void Checker::access(const WarpAccess& access) {
   };
   const bool ordered = atomic && config_.races;
   if (ordered) {
-    strong.acquires = access.order == Order::kAcquire || access.order == Order::kAcqRel || access.order == Order::kSeqCst;
-    strong.releases = access.order == Order::kRelease || access.order == Order::kAcqRel || access.order == Order::kSeqCst;
+    strong.acquires = access.order == Order::kAcquire || access.order == Order::kAcqRel ||
+                      access.order == Order::kSeqCst;
+    strong.releases = access.order == Order::kRelease || access.order == Order::kAcqRel ||
+                      access.order == Order::kSeqCst;
     constexpr uint32_t kFew = 8;
     uint32_t distinct = 0;
     each_address(access.mask, [&] { ++distinct; });
     strong.few = distinct <= kFew;
-    if (access.access != Access::kStore) each_address(access.mask, [&] { strong_read(*actor, strong); });
+    if (access.access != Access::kStore)
+      each_address(access.mask, [&] { strong_read(*actor, strong); });
   }
   if (reading != 0) {
     const RecordId now = record(*actor, code, Access::kLoad, atomic, level);
@@ -302,13 +318,21 @@ void Checker::range(const RangeAccess& access) {
   const bool reads = access.access != Access::kStore, writes = access.access != Access::kLoad;
   const bool atomic = access.order != Order::kWeak;
   const Block& block = *slots_[actor->slot].live;
-  const bool shared = block.shared_bytes != 0 && access.begin - block.shared_base < block.shared_bytes;
+  const bool shared =
+      block.shared_bytes != 0 && access.begin - block.shared_base < block.shared_bytes;
   const MemorySpace space = shared ? MemorySpace::kShared : MemorySpace::kGlobal;
   const auto word = static_cast<uint32_t>(std::min<uint64_t>(access.bytes, 16));
-  const Strong strong{space, access.begin, word, access.access == Access::kAtomic,
-                      atomic && access.order != Order::kRelease, atomic && access.order != Order::kAcquire, 2, true};
+  const Strong strong{space,
+                      access.begin,
+                      word,
+                      access.access == Access::kAtomic,
+                      atomic && access.order != Order::kRelease,
+                      atomic && access.order != Order::kAcquire,
+                      2,
+                      true};
   if (atomic && reads && config_.races) strong_read(*actor, strong);
-  const RecordId now = record(*actor, codes_.of(access.code, access.what), access.access, atomic, 2);
+  const RecordId now =
+      record(*actor, codes_.of(access.code, access.what), access.access, atomic, 2);
   // A copy may carry what nobody wrote; only kernels are asked what they read.
   const bool judged = reads && slots_[actor->slot].grid != 0;
   if (writes) {

@@ -18,7 +18,8 @@ Checker::Checker(CheckerConfig config) : config_(std::move(config)), slots_(1), 
 }
 
 uint32_t Checker::new_slot(const Slot& slot) {
-  if (slots_.size() > kMaxSlot) throw std::logic_error("checker: more than 67 million blocks in one job");
+  if (slots_.size() > kMaxSlot)
+    throw std::logic_error("checker: more than 67 million blocks in one job");
   slots_.push_back(slot);
   return static_cast<uint32_t>(slots_.size() - 1);
 }
@@ -37,7 +38,9 @@ ActorId Checker::add_single(int rank, bool is_host) {
 
 Actor* Checker::find_actor(ActorId id) {
   const uint32_t slot = id >> kWarpBits, warp = id & (kMaxWarps - 1);
-  if (slot >= slots_.size() || slots_[slot].live == nullptr || warp >= slots_[slot].live->actors.size()) return nullptr;
+  if (slot >= slots_.size() || slots_[slot].live == nullptr ||
+      warp >= slots_[slot].live->actors.size())
+    return nullptr;
   return &slots_[slot].live->actors[warp];
 }
 
@@ -68,14 +71,17 @@ GridId Checker::begin_grid(const GridInfo& info) {
     prune(stream->loose, stream->slot);
     grid.stream_slot = stream->slot;
     grid.start = joined(stream->known, snapshot(*stream, stream->known));
-    grid.start_loose = stream->loose == stream->known ? grid.start : joined(stream->loose, snapshot(*stream, stream->loose));
+    grid.start_loose = stream->loose == stream->known
+                           ? grid.start
+                           : joined(stream->loose, snapshot(*stream, stream->loose));
     ++stream->count;
   }
   grids_.push_back(std::move(grid));
   return static_cast<GridId>(grids_.size() - 1);
 }
 
-ActorId Checker::begin_block(GridId grid, uint32_t number, Address shared_base, uint64_t shared_bytes) {
+ActorId Checker::begin_block(GridId grid, uint32_t number, Address shared_base,
+                             uint64_t shared_bytes) {
   Grid& of = grids_.at(grid);
   Block* block;
   if (!spare_.empty()) {
@@ -109,7 +115,8 @@ void Checker::end_block(GridId grid, uint32_t number) {
   Grid& of = grids_.at(grid);
   // Blocks end roughly in the order in which they began: look from the newest back.
   for (size_t slot = slots_.size(); slot-- > 1;) {
-    if (slots_[slot].grid != grid || slots_[slot].block != number || slots_[slot].live == nullptr) continue;
+    if (slots_[slot].grid != grid || slots_[slot].block != number || slots_[slot].live == nullptr)
+      continue;
     Block* block = slots_[slot].live;
     for (Actor& actor : block->actors) {
       if (!(actor.known == of.start)) of.end = pool_.join(of.end, actor.known);
@@ -142,7 +149,8 @@ void Checker::end_grid(GridId grid) {
   prune(stream.loose, stream.slot);
 }
 
-void Checker::barrier(const ActorId* arrived, uint32_t n_arrived, const ActorId* waited, uint32_t n_waited) {
+void Checker::barrier(const ActorId* arrived, uint32_t n_arrived, const ActorId* waited,
+                      uint32_t n_waited) {
   if (n_arrived == 0) return;
   const uint32_t slot = arrived[0] >> kWarpBits;
   bool one_block = slot < slots_.size() && slots_[slot].live != nullptr;
@@ -165,9 +173,10 @@ void Checker::barrier(const ActorId* arrived, uint32_t n_arrived, const ActorId*
   std::sort(entries_.begin(), entries_.end(), [](const ClockEntry& a, const ClockEntry& b) {
     return a.key < b.key || (a.key == b.key && a.count > b.count);
   });
-  entries_.erase(std::unique(entries_.begin(), entries_.end(),
-                             [](const ClockEntry& a, const ClockEntry& b) { return a.key == b.key; }),
-                 entries_.end());
+  entries_.erase(
+      std::unique(entries_.begin(), entries_.end(),
+                  [](const ClockEntry& a, const ClockEntry& b) { return a.key == b.key; }),
+      entries_.end());
   const bool same = known == loose;
   known = pool_.join(known, entries_);
   loose = same ? known : pool_.join(loose, entries_);

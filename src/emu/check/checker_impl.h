@@ -1,5 +1,5 @@
-// The parts of the checker: actors.cpp (grids, blocks, barriers, edges), order.cpp (acquire, release, fences),
-// accesses.cpp (shadow memory), findings.cpp (what is reported).
+// The parts of the checker: actors.cpp (grids, blocks, barriers, edges), order.cpp (acquire,
+// release, fences), accesses.cpp (shadow memory), findings.cpp (what is reported).
 #pragma once
 
 #include <array>
@@ -31,12 +31,13 @@ struct Actor {
   uint32_t slot = 0, warp = 0;
   int rank = 0;
   uint32_t count = 1;
-  uint32_t base = 0;       // every warp of the own block is known up to here
-  ClockRef known;          // happens-before
-  ClockRef loose;          // the same where relaxed accesses synchronise too
-  std::array<Snapshot, kLevels> fence;   // at the last fence of this scope, or of a wider one
-  std::array<ClockRef, kLevels> pending; // read relaxed from as far away as this; learnt at a fence that reaches there
-  uint64_t pended_var = 0;               // last one read relaxed, + 1
+  uint32_t base = 0;                    // every warp of the own block is known up to here
+  ClockRef known;                       // happens-before
+  ClockRef loose;                       // the same where relaxed accesses synchronise too
+  std::array<Snapshot, kLevels> fence;  // at the last fence of this scope, or of a wider one
+  std::array<ClockRef, kLevels>
+      pending;  // read relaxed from as far away as this; learnt at a fence that reaches there
+  uint64_t pended_var = 0;  // last one read relaxed, + 1
   uint32_t pended_version = 0;
   bool pended_missed = false;
   struct Memo {
@@ -44,8 +45,8 @@ struct Actor {
     RecordId record = 0;
   };
   std::array<Memo, 16> memo{};
-  std::array<uint32_t, 32> ordered{};    // records and sets known to have happened before
-  uint32_t generation = 0;               // of the records that memo and ordered speak of
+  std::array<uint32_t, 32> ordered{};  // records and sets known to have happened before
+  uint32_t generation = 0;             // of the records that memo and ordered speak of
 };
 
 struct Grid {
@@ -92,13 +93,15 @@ class Checker final : public Observer {
   ActorId add_host(int rank) override { return add_single(rank, true); }
   ActorId add_stream(int rank) override { return add_single(rank, false); }
   GridId begin_grid(const GridInfo& info) override;
-  ActorId begin_block(GridId grid, uint32_t block, Address shared_base, uint64_t shared_bytes) override;
+  ActorId begin_block(GridId grid, uint32_t block, Address shared_base,
+                      uint64_t shared_bytes) override;
   void end_block(GridId grid, uint32_t block) override;
   void end_grid(GridId grid) override;
   void access(const WarpAccess& access) override;
   void range(const RangeAccess& access) override;
   void fence(ActorId warp, Order order, Scope scope) override;
-  void barrier(const ActorId* arrived, uint32_t n_arrived, const ActorId* waited, uint32_t n_waited) override;
+  void barrier(const ActorId* arrived, uint32_t n_arrived, const ActorId* waited,
+               uint32_t n_waited) override;
   void edge(ActorId from, ActorId to) override;
   void allocated(int rank, Address begin, uint64_t bytes, bool zeroed) override;
   void freed(Address begin, uint64_t bytes) override;
@@ -145,7 +148,8 @@ class Checker final : public Observer {
     bool is_rmw;
     bool acquires, releases;
     uint8_t level;
-    bool few;  // lanes: such an access may be meant to synchronise, a scattered one is not followed loosely
+    bool few;  // lanes: such an access may be meant to synchronise, a scattered one is not followed
+               // loosely
   };
   void strong_read(Actor& actor, const Strong& access);
   void strong_write(Actor& actor, const Strong& access);
@@ -178,13 +182,13 @@ class Checker final : public Observer {
   CodeTable codes_;
   std::vector<Slot> slots_;
   std::vector<Grid> grids_;
-  std::vector<std::unique_ptr<Block>> blocks_;   // storage, free ones in spare_
+  std::vector<std::unique_ptr<Block>> blocks_;  // storage, free ones in spare_
   std::vector<Block*> spare_;
   std::map<Address, Memory> allocations_;
-  std::vector<uint32_t> ordinals_;               // allocations so far a rank
+  std::vector<uint32_t> ordinals_;  // allocations so far a rank
   uint32_t generation_ = 1;
   Place place_;
-  std::vector<ClockEntry> entries_;              // scratch
+  std::vector<ClockEntry> entries_;  // scratch
   std::vector<Finding> findings_;
   std::unordered_map<uint64_t, size_t> folded_;
   uint64_t sync_hash_ = 0xcbf29ce484222325u;

@@ -22,7 +22,8 @@ uint32_t ClockRef::of(uint32_t slot, uint32_t warp) const {
 ClockRef ClockPool::make(std::span<const ClockEntry> sorted) {
   if (sorted.empty()) return ClockRef{};
   const auto size = static_cast<uint32_t>(sorted.size());
-  const uint32_t size_class = std::max<uint32_t>(2, static_cast<uint32_t>(std::bit_width(size - 1)));
+  const uint32_t size_class =
+      std::max<uint32_t>(2, static_cast<uint32_t>(std::bit_width(size - 1)));
   Clock* clock = free_[size_class];
   if (clock != nullptr) {
     // The free list runs through the entries.
@@ -59,12 +60,15 @@ ClockRef ClockPool::join(const ClockRef& a, const ClockRef& b) {
 
 ClockRef ClockPool::join(const ClockRef& a, std::span<const ClockEntry> extra) {
   sorted_.assign(extra.begin(), extra.end());
-  std::sort(sorted_.begin(), sorted_.end(), [](const ClockEntry& x, const ClockEntry& y) { return x.key < y.key; });
+  std::sort(sorted_.begin(), sorted_.end(),
+            [](const ClockEntry& x, const ClockEntry& y) { return x.key < y.key; });
   return join(a, a.entries(), sorted_);
 }
 
-ClockRef ClockPool::join(const ClockRef& a, std::span<const ClockEntry> left, std::span<const ClockEntry> right) {
-  if (scratch_.size() < left.size() + right.size()) scratch_.resize(2 * (left.size() + right.size()));
+ClockRef ClockPool::join(const ClockRef& a, std::span<const ClockEntry> left,
+                         std::span<const ClockEntry> right) {
+  if (scratch_.size() < left.size() + right.size())
+    scratch_.resize(2 * (left.size() + right.size()));
   ClockEntry* out = scratch_.data();
   bool grew = false;
   uint32_t slot = 0, level = 0;  // of the last entry that speaks of a whole block

@@ -1,6 +1,7 @@
-// Vector clocks of the checker. A clock says of each block (a stream or a host thread counts as a block of one warp) up
-// to which count its warps are known; warps of a block that a barrier brought level share one entry. Clocks are
-// immutable, shared by reference and pooled: warps of one block usually hold the same one.
+// Vector clocks of the checker. A clock says of each block (a stream or a host thread counts as a
+// block of one warp) up to which count its warps are known; warps of a block that a barrier brought
+// level share one entry. Clocks are immutable, shared by reference and pooled: warps of one block
+// usually hold the same one.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,12 @@ struct ClockEntry {
   uint32_t count = 0;
   bool operator==(const ClockEntry&) const = default;
 };
-[[nodiscard]] constexpr uint32_t all_warps(uint32_t slot) { return slot << 6; }
-[[nodiscard]] constexpr uint32_t one_warp(uint32_t slot, uint32_t warp) { return slot << 6 | (warp + 1); }
+[[nodiscard]] constexpr uint32_t all_warps(uint32_t slot) {
+  return slot << 6;
+}
+[[nodiscard]] constexpr uint32_t one_warp(uint32_t slot, uint32_t warp) {
+  return slot << 6 | (warp + 1);
+}
 
 class ClockPool;
 
@@ -31,7 +36,9 @@ struct Clock {
   uint32_t size;
   uint32_t size_class;
   uint32_t reserved;
-  [[nodiscard]] const ClockEntry* data() const { return reinterpret_cast<const ClockEntry*>(this + 1); }
+  [[nodiscard]] const ClockEntry* data() const {
+    return reinterpret_cast<const ClockEntry*>(this + 1);
+  }
   [[nodiscard]] ClockEntry* data() { return reinterpret_cast<ClockEntry*>(this + 1); }
   [[nodiscard]] std::span<const ClockEntry> entries() const { return {data(), size}; }
 };
@@ -82,7 +89,8 @@ class ClockPool {
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
  private:
-  ClockRef join(const ClockRef& a, std::span<const ClockEntry> left, std::span<const ClockEntry> right);
+  ClockRef join(const ClockRef& a, std::span<const ClockEntry> left,
+                std::span<const ClockEntry> right);
   static constexpr uint32_t kClasses = 28;
   Clock* free_[kClasses] = {};
   std::vector<std::unique_ptr<std::byte[]>> blocks_;

@@ -22,41 +22,55 @@ int owner_of(Address address) {
   return -1;
 }
 
-std::string plural(uint64_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+std::string plural(uint64_t n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
 
 std::string value_text(uint64_t value) {
   char text[40];
-  std::snprintf(text, sizeof text, value < 65536 ? "%llu" : "0x%llx", static_cast<unsigned long long>(value));
+  std::snprintf(text, sizeof text, value < 65536 ? "%llu" : "0x%llx",
+                static_cast<unsigned long long>(value));
   return text;
 }
 
 int urgency(Wait wait) {
   switch (wait) {
-    case Wait::kSpin: return 0;
-    case Wait::kMbarrier: return 1;
-    case Wait::kGridSync: return 2;
-    case Wait::kBarrier: return 3;
-    case Wait::kNotResident: return 4;
-    case Wait::kRunning: return 5;
+    case Wait::kSpin:
+      return 0;
+    case Wait::kMbarrier:
+      return 1;
+    case Wait::kGridSync:
+      return 2;
+    case Wait::kBarrier:
+      return 3;
+    case Wait::kNotResident:
+      return 4;
+    case Wait::kRunning:
+      return 5;
   }
   return 6;
 }
 
 std::string reason(const StuckWarps& group) {
   switch (group.wait) {
-    case Wait::kSpin: return "spin on " + group.target + ", which holds " + value_text(group.value);
+    case Wait::kSpin:
+      return "spin on " + group.target + ", which holds " + value_text(group.value);
     case Wait::kBarrier:
       if (group.barrier == ~0u) {
-        return "wait for lanes of their own warp, of which " + std::to_string(group.arrived) + " of " +
-               std::to_string(group.expected) + " arrived";
+        return "wait for lanes of their own warp, of which " + std::to_string(group.arrived) +
+               " of " + std::to_string(group.expected) + " arrived";
       }
-      return "wait at barrier " + std::to_string(group.barrier) + ", where " + std::to_string(group.arrived) + " of " +
+      return "wait at barrier " + std::to_string(group.barrier) + ", where " +
+             std::to_string(group.arrived) + " of " + std::to_string(group.expected) + " arrived";
+    case Wait::kMbarrier:
+      return "wait at an mbarrier, where " + std::to_string(group.arrived) + " of " +
              std::to_string(group.expected) + " arrived";
-    case Wait::kMbarrier: return "wait at an mbarrier, where " + std::to_string(group.arrived) + " of " +
-                                 std::to_string(group.expected) + " arrived";
-    case Wait::kGridSync: return "wait for the whole grid";
-    case Wait::kNotResident: return "have not started: the device is full of blocks that wait";
-    case Wait::kRunning: return "run";
+    case Wait::kGridSync:
+      return "wait for the whole grid";
+    case Wait::kNotResident:
+      return "have not started: the device is full of blocks that wait";
+    case Wait::kRunning:
+      return "run";
   }
   return "wait";
 }
@@ -67,13 +81,15 @@ std::string advice_for(const DeadlockText& report) {
   const StuckWarps* mbarrier = nullptr;
   for (const StuckWarps& group : report.groups) {
     if (group.wait == Wait::kSpin && spin == nullptr) spin = &group;
-    if (group.wait == Wait::kBarrier && group.arrived < group.expected && barrier == nullptr) barrier = &group;
+    if (group.wait == Wait::kBarrier && group.arrived < group.expected && barrier == nullptr)
+      barrier = &group;
     if (group.wait == Wait::kMbarrier && mbarrier == nullptr) mbarrier = &group;
   }
   for (const StuckGrid& grid : report.grids) {
     if (grid.resident == 0) continue;
     return "Launch " + grid.kernel + " with at most " + std::to_string(grid.resident) +
-           " blocks, or cooperatively: a block that has not started cannot signal those that wait for it.";
+           " blocks, or cooperatively: a block that has not started cannot signal those that wait "
+           "for it.";
   }
   if (spin != nullptr) {
     const std::string signal = "Look for the store that should change " + spin->target;
@@ -81,7 +97,8 @@ std::string advice_for(const DeadlockText& report) {
       return signal + ": rank " + std::to_string(spin->rank) + " waits in the memory of rank " +
              std::to_string(spin->owner) + ", which never signals there.";
     }
-    return signal + ": it is missing, goes to another address or rank, or stands behind a wait of its own.";
+    return signal +
+           ": it is missing, goes to another address or rank, or stands behind a wait of its own.";
   }
   if (barrier != nullptr && barrier->barrier == ~0u) {
     return "Let every lane of the mask reach the warp's synchronisation.";
@@ -90,7 +107,8 @@ std::string advice_for(const DeadlockText& report) {
     return "Let every thread of the block reach barrier " + std::to_string(barrier->barrier) +
            ": no return, branch or narrower count may leave some out.";
   }
-  if (mbarrier != nullptr) return "Count the arrivals and bytes that the mbarrier expects against those that are sent.";
+  if (mbarrier != nullptr)
+    return "Count the arrivals and bytes that the mbarrier expects against those that are sent.";
   return "Let every block of the grid reach the same synchronisation.";
 }
 
@@ -99,7 +117,8 @@ std::string advice_for(const DeadlockText& report) {
 DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateCode& locate,
                               const DescribeAddress& describe) {
   DeadlockText report;
-  using Key = std::tuple<int, int, std::string_view, std::string, uint32_t, Address, uint64_t, uint32_t, uint32_t, uint32_t>;
+  using Key = std::tuple<int, int, std::string_view, std::string, uint32_t, Address, uint64_t,
+                         uint32_t, uint32_t, uint32_t>;
   std::map<Key, StuckWarps> groups;
   std::map<Key, std::set<uint32_t>> blocks;
   struct Residency {
@@ -111,7 +130,9 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
   for (const WarpState& warp : warps) {
     Residency& grid = residency[{warp.rank, warp.kernel}];
     // One state stands for all blocks that have not started: `arrived` of `expected` have.
-    const uint64_t absent = warp.wait == Wait::kNotResident ? uint64_t{warp.expected} - std::min(warp.arrived, warp.expected) : 0;
+    const uint64_t absent = warp.wait == Wait::kNotResident
+                                ? uint64_t{warp.expected} - std::min(warp.arrived, warp.expected)
+                                : 0;
     if (warp.wait != Wait::kNotResident) grid.resident.insert(warp.block);
     grid.waiting += absent;
     grid.total += warp.wait == Wait::kNotResident ? warp.expected : 0;
@@ -120,8 +141,16 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
     const SourcePlace at = warp.wait == Wait::kNotResident ? SourcePlace{} : known->second;
     const bool spins = warp.wait == Wait::kSpin;
     const bool counts = warp.wait == Wait::kBarrier || warp.wait == Wait::kMbarrier;
-    const Key key{urgency(warp.wait), warp.rank, warp.kernel, at.file, at.line, spins ? warp.address : 0,
-                  spins ? warp.value : 0, counts ? warp.barrier : 0, counts ? warp.arrived : 0, counts ? warp.expected : 0};
+    const Key key{urgency(warp.wait),
+                  warp.rank,
+                  warp.kernel,
+                  at.file,
+                  at.line,
+                  spins ? warp.address : 0,
+                  spins ? warp.value : 0,
+                  counts ? warp.barrier : 0,
+                  counts ? warp.arrived : 0,
+                  counts ? warp.expected : 0};
     StuckWarps& group = groups[key];
     if (group.warps == 0) {
       group.rank = warp.rank;
@@ -149,16 +178,18 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
   }
   for (auto& [key, group] : groups) {
     group.blocks += blocks[key].size();
-    group.text = "rank " + std::to_string(group.rank) + ", " + group.kernel + (group.at.known() ? ", " + group.at.text() : "") +
-                 ": ";
-    group.text += group.wait == Wait::kNotResident ? plural(group.blocks, "block")
-                                                   : plural(group.warps, "warp") + " of " + plural(group.blocks, "block");
+    group.text = "rank " + std::to_string(group.rank) + ", " + group.kernel +
+                 (group.at.known() ? ", " + group.at.text() : "") + ": ";
+    group.text += group.wait == Wait::kNotResident
+                      ? plural(group.blocks, "block")
+                      : plural(group.warps, "warp") + " of " + plural(group.blocks, "block");
     group.text += " (first block " + std::to_string(group.first_block) + ") " + reason(group);
     if (report.groups.size() < kMaxGroups) report.groups.push_back(group);
   }
   for (const auto& [key, grid] : residency) {
     if (grid.waiting == 0) continue;
-    report.grids.push_back({key.first, std::string(key.second), grid.resident.size(), grid.waiting, grid.total});
+    report.grids.push_back(
+        {key.first, std::string(key.second), grid.resident.size(), grid.waiting, grid.total});
   }
   report.advice = advice_for(report);
   if (report.groups.empty()) {
@@ -170,8 +201,9 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
   }
   for (const StuckWarps& group : report.groups) report.text += group.text + "\n";
   for (const StuckGrid& grid : report.grids) {
-    report.text += "rank " + std::to_string(grid.rank) + ", " + grid.kernel + ": " + std::to_string(grid.resident) + " of " +
-                   std::to_string(grid.total) + " blocks fit\n";
+    report.text += "rank " + std::to_string(grid.rank) + ", " + grid.kernel + ": " +
+                   std::to_string(grid.resident) + " of " + std::to_string(grid.total) +
+                   " blocks fit\n";
   }
   report.text += report.advice + "\n";
   return report;

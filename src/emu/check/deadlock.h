@@ -1,4 +1,5 @@
-// Why nothing goes on: the states of all warps, alike ones together, and one sentence that says what to do.
+// Why nothing goes on: the states of all warps, alike ones together, and one sentence that says
+// what to do.
 #pragma once
 
 #include <string>
@@ -15,14 +16,14 @@ struct StuckWarps {
   std::string kernel;
   WarpState::Wait wait = WarpState::Wait::kRunning;
   SourcePlace at;
-  std::string target;                 // kSpin: "window 1 of rank 0 + 64"
-  Address address = 0;                // kSpin, kMbarrier
-  int owner = -1;                     // rank whose memory it is, -1 where it is no device or host memory
-  uint64_t value = 0;                 // kSpin: what it holds
+  std::string target;   // kSpin: "window 1 of rank 0 + 64"
+  Address address = 0;  // kSpin, kMbarrier
+  int owner = -1;       // rank whose memory it is, -1 where it is no device or host memory
+  uint64_t value = 0;   // kSpin: what it holds
   uint32_t barrier = 0, arrived = 0, expected = 0;
   uint64_t blocks = 0, warps = 0;
   uint32_t first_block = 0;
-  std::string text;                   // one line
+  std::string text;  // one line
 };
 
 struct StuckGrid {  // a kernel whose blocks are not all resident
@@ -34,9 +35,9 @@ struct StuckGrid {  // a kernel whose blocks are not all resident
 struct DeadlockText {
   std::vector<StuckWarps> groups;  // spinning ones first, then barriers; at most kMaxGroups
   std::vector<StuckGrid> grids;
-  std::string message;             // one sentence: the first group
-  std::string advice;              // one imperative sentence
-  std::string text;                // all of it, a line a group
+  std::string message;  // one sentence: the first group
+  std::string advice;   // one imperative sentence
+  std::string text;     // all of it, a line a group
   int rank = -1;
   SourcePlace at;
 };

@@ -5,9 +5,13 @@
 namespace sculler::emu::check {
 namespace {
 
-uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29); }
+uint64_t mix(uint64_t hash, uint64_t value) {
+  return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29);
+}
 
-const char* scope_name(uint8_t level) { return level == 0 ? "block" : level == 1 ? "device" : "system"; }
+const char* scope_name(uint8_t level) {
+  return level == 0 ? "block" : level == 1 ? "device" : "system";
+}
 
 }  // namespace
 
@@ -30,14 +34,15 @@ Finding::Side Checker::side(ActorId id, const Record& record) const {
 std::string Checker::describe(const Actor& actor, uint32_t offset) const {
   const Address at = place_.granule + offset;
   if (place_.space == MemorySpace::kShared) {
-    return "shared memory of block " + std::to_string(slots_[actor.slot].block) + ", offset " + std::to_string(at);
+    return "shared memory of block " + std::to_string(slots_[actor.slot].block) + ", offset " +
+           std::to_string(at);
   }
   if (config_.describe) return config_.describe(at);
   if (auto found = allocations_.upper_bound(at); found != allocations_.begin()) {
     --found;
     if (at - found->first < found->second.bytes) {
-      return "allocation " + std::to_string(found->second.ordinal) + " of rank " + std::to_string(found->second.rank) +
-             ", offset " + std::to_string(at - found->first);
+      return "allocation " + std::to_string(found->second.ordinal) + " of rank " +
+             std::to_string(found->second.rank) + ", offset " + std::to_string(at - found->first);
     }
   }
   return "address " + std::to_string(at);
@@ -63,7 +68,8 @@ void Checker::race(Actor& actor, RecordId now, RecordId before, uint32_t offset,
   const auto kind = loosely ? Finding::Kind::kRelaxedOrder : Finding::Kind::kRace;
   const bool peers = slots_[actor.slot].rank != slots_[what.slot].rank;
   uint64_t key = mix(static_cast<uint64_t>(kind) * 2 + (peers ? 1 : 0), mine.code);
-  key = mix(mix(key, other.code), static_cast<uint64_t>(mine.access) * 4 + static_cast<uint64_t>(other.access));
+  key = mix(mix(key, other.code),
+            static_cast<uint64_t>(mine.access) * 4 + static_cast<uint64_t>(other.access));
   if (const auto found = folded_.find(key); found != folded_.end()) {
     ++findings_[found->second].count;
     return;
@@ -72,13 +78,16 @@ void Checker::race(Actor& actor, RecordId now, RecordId before, uint32_t offset,
   finding.kind = kind;
   finding.now = side(actor.id, mine);
   finding.before = side(other.actor, other);
-  finding.address = place_.space == MemorySpace::kGlobal ? place_.granule + offset
-                                                         : slots_[actor.slot].live->shared_base + place_.granule + offset;
+  finding.address = place_.space == MemorySpace::kGlobal
+                        ? place_.granule + offset
+                        : slots_[actor.slot].live->shared_base + place_.granule + offset;
   finding.bytes = bytes;
   finding.place = describe(actor, offset);
   if (const ScopeMiss& miss = slots_[actor.slot].live->miss;
-      miss.rank == finding.before.rank && (miss.slot == what.slot || miss.slot == Release::kMixed)) {
-    finding.note = std::string("a release between them reaches the ") + scope_name(miss.had) + " only, and the reader is " +
+      miss.rank == finding.before.rank &&
+      (miss.slot == what.slot || miss.slot == Release::kMixed)) {
+    finding.note = std::string("a release between them reaches the ") + scope_name(miss.had) +
+                   " only, and the reader is " +
                    (miss.needed == 2 ? "on another device" : "in another block");
   } else if (mine.atomic && other.atomic) {
     finding.note = "both are atomic, but of a scope that does not reach the other";
@@ -90,7 +99,8 @@ void Checker::uninitialised(Actor& actor, RecordId now, uint32_t offset, uint32_
   const Record& mine = records_[now];
   uint64_t place = static_cast<uint64_t>(place_.space);
   if (place_.space == MemorySpace::kGlobal) {
-    if (const auto found = allocations_.upper_bound(place_.granule + offset); found != allocations_.begin()) {
+    if (const auto found = allocations_.upper_bound(place_.granule + offset);
+        found != allocations_.begin()) {
       place = std::prev(found)->first;
     }
   }
@@ -102,8 +112,9 @@ void Checker::uninitialised(Actor& actor, RecordId now, uint32_t offset, uint32_
   Finding finding;
   finding.kind = Finding::Kind::kUninitialised;
   finding.now = side(actor.id, mine);
-  finding.address = place_.space == MemorySpace::kGlobal ? place_.granule + offset
-                                                         : slots_[actor.slot].live->shared_base + place_.granule + offset;
+  finding.address = place_.space == MemorySpace::kGlobal
+                        ? place_.granule + offset
+                        : slots_[actor.slot].live->shared_base + place_.granule + offset;
   finding.bytes = bytes;
   finding.place = describe(actor, offset);
   fold(std::move(finding), key);
@@ -111,7 +122,8 @@ void Checker::uninitialised(Actor& actor, RecordId now, uint32_t offset, uint32_
 
 void Checker::finding(Finding finding) {
   const uint64_t code = uint64_t{finding.now.code.function} << 32 | finding.now.code.instruction;
-  uint64_t key = mix(mix(1000 + static_cast<uint64_t>(finding.kind), code), static_cast<uint64_t>(finding.now.rank + 1));
+  uint64_t key = mix(mix(1000 + static_cast<uint64_t>(finding.kind), code),
+                     static_cast<uint64_t>(finding.now.rank + 1));
   for (const char c : finding.now.what) key = mix(key, static_cast<unsigned char>(c));
   fold(std::move(finding), key);
 }

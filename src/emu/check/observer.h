@@ -1,9 +1,11 @@
-// What the emulator tells its checkers. The VM and the device layer call an Observer for every access and every
-// synchronisation; check/ implements it (happens-before races, uninitialised reads). No observer, no cost.
+// What the emulator tells its checkers. The VM and the device layer call an Observer for every
+// access and every synchronisation; check/ implements it (happens-before races, uninitialised
+// reads). No observer, no cost.
 //
-// An actor is whatever can be ordered against something else: a warp, a stream (copies, collectives and library calls
-// run as their stream), a rank's host thread. Happens-before is PTX's: program order, barriers, release/acquire
-// patterns through fences and atomics, and the edges that the device layer reports.
+// An actor is whatever can be ordered against something else: a warp, a stream (copies, collectives
+// and library calls run as their stream), a rank's host thread. Happens-before is PTX's: program
+// order, barriers, release/acquire patterns through fences and atomics, and the edges that the
+// device layer reports.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,8 @@ using GridId = uint32_t;
 
 // A place in code: resolved to file and line through CodeMap (vm/) when a finding is printed.
 struct CodeRef {
-  uint32_t function = 0;  // process-wide index of a decoded function; 0 = none (a copy, a collective, the host)
+  uint32_t function =
+      0;  // process-wide index of a decoded function; 0 = none (a copy, a collective, the host)
   uint32_t instruction = 0;
 };
 
@@ -35,10 +38,10 @@ struct WarpAccess {
   Order order = Order::kWeak;
   Scope scope = Scope::kSys;
   MemorySpace space = MemorySpace::kGlobal;
-  uint8_t bytes = 4;             // a lane, vector included: 1, 2, 4, 8, 16, 32
-  uint32_t mask = 0;             // active lanes
+  uint8_t bytes = 4;                 // a lane, vector included: 1, 2, 4, 8, 16, 32
+  uint32_t mask = 0;                 // active lanes
   const Address* address = nullptr;  // [32]; generic addresses, for kShared as well
-  uint32_t wrote = 0;            // lanes whose atomic changed memory (a failed compare-and-swap did not)
+  uint32_t wrote = 0;  // lanes whose atomic changed memory (a failed compare-and-swap did not)
   CodeRef code{};
 };
 
@@ -50,7 +53,8 @@ struct RangeAccess {
   uint64_t bytes = 0;
   CodeRef code{};
   std::string_view what{};  // "cudaMemcpyAsync", "ncclAllGather"; must outlive the run
-  // Not kWeak for a word that synchronises: stream wait (kLoad, kAcquire) and stream write (kStore, kRelease).
+  // Not kWeak for a word that synchronises: stream wait (kLoad, kAcquire) and stream write (kStore,
+  // kRelease).
   Order order = Order::kWeak;
 };
 
@@ -63,22 +67,31 @@ struct GridInfo {
 };
 
 struct Finding {
-  enum class Kind : uint8_t { kRace, kRelaxedOrder, kUninitialised, kBounds, kWrongRank, kUseAfterFree, kMisaligned, kMisuse };
+  enum class Kind : uint8_t {
+    kRace,
+    kRelaxedOrder,
+    kUninitialised,
+    kBounds,
+    kWrongRank,
+    kUseAfterFree,
+    kMisaligned,
+    kMisuse
+  };
   struct Side {
     int rank = -1;
-    int64_t block = -1;   // linear
+    int64_t block = -1;  // linear
     int warp = -1;
     Access access = Access::kLoad;
     CodeRef code{};
-    std::string what;     // where code is none
+    std::string what;  // where code is none
   };
   Kind kind = Kind::kRace;
-  Side now, before;       // `before` is unset (rank -1) where there is one side only
+  Side now, before;  // `before` is unset (rank -1) where there is one side only
   Address address = 0;
   uint32_t bytes = 0;
-  std::string place;      // "window 2 of rank 1, offset 4096", "shared memory of block 3, offset 128"
-  uint64_t count = 1;     // folded repeats of the same pair of places
-  std::string note{};     // what else is known: "a release between them reaches the block only ..."
+  std::string place;   // "window 2 of rank 1, offset 4096", "shared memory of block 3, offset 128"
+  uint64_t count = 1;  // folded repeats of the same pair of places
+  std::string note{};  // what else is known: "a release between them reaches the block only ..."
 };
 
 class Observer {
@@ -89,8 +102,10 @@ class Observer {
   virtual ActorId add_host(int rank) = 0;
   virtual ActorId add_stream(int rank) = 0;
   virtual GridId begin_grid(const GridInfo& info) = 0;
-  // A block became resident; its warps are actors first .. first + warps_per_block - 1. shared_base/bytes: its window.
-  virtual ActorId begin_block(GridId grid, uint32_t block, Address shared_base, uint64_t shared_bytes) = 0;
+  // A block became resident; its warps are actors first .. first + warps_per_block - 1.
+  // shared_base/bytes: its window.
+  virtual ActorId begin_block(GridId grid, uint32_t block, Address shared_base,
+                              uint64_t shared_bytes) = 0;
   virtual void end_block(GridId grid, uint32_t block) = 0;
   virtual void end_grid(GridId grid) = 0;  // the stream then is after all that its warps did
 
@@ -100,18 +115,22 @@ class Observer {
 
   // Order.
   virtual void fence(ActorId warp, Order order, Scope scope) = 0;
-  // All `n` warps of one block arrived at a hardware barrier (arrive-only ones too); those that waited go on.
-  virtual void barrier(const ActorId* arrived, uint32_t n_arrived, const ActorId* waited, uint32_t n_waited) = 0;
-  // Everything `from` did until now happens before everything `to` does from now on (events, stream waits, host
-  // synchronisation, launch, stream write/wait value).
+  // All `n` warps of one block arrived at a hardware barrier (arrive-only ones too); those that
+  // waited go on.
+  virtual void barrier(const ActorId* arrived, uint32_t n_arrived, const ActorId* waited,
+                       uint32_t n_waited) = 0;
+  // Everything `from` did until now happens before everything `to` does from now on (events, stream
+  // waits, host synchronisation, launch, stream write/wait value).
   virtual void edge(ActorId from, ActorId to) = 0;
 
   // Memory.
   virtual void allocated(int rank, Address begin, uint64_t bytes, bool zeroed) = 0;
   virtual void freed(Address begin, uint64_t bytes) = 0;
-  virtual void finding(Finding finding) = 0;  // bounds and misuse, found by the VM or the device layer
+  virtual void finding(
+      Finding finding) = 0;  // bounds and misuse, found by the VM or the device layer
 
-  // Results so far. `sync_hash` digests the order of cross-rank synchronisation (acquire that read a peer's release).
+  // Results so far. `sync_hash` digests the order of cross-rank synchronisation (acquire that read
+  // a peer's release).
   [[nodiscard]] virtual const std::vector<Finding>& findings() const = 0;
   [[nodiscard]] virtual uint64_t sync_hash() const = 0;
 };

@@ -117,13 +117,15 @@ void Checker::strong_read(Actor& actor, const Strong& access) {
   for (uint32_t width = 8; width <= 16; width *= 2) {
     const uint64_t wide = key & ~uint64_t{width - 1};
     if (wide == key) continue;
-    if (SyncVar* var = sync_.find(wide); var != nullptr && var->bytes > key - wide) read_sync(actor, *var, access);
+    if (SyncVar* var = sync_.find(wide); var != nullptr && var->bytes > key - wide)
+      read_sync(actor, *var, access);
   }
 }
 
 void Checker::read_sync(Actor& actor, SyncVar& var, const Strong& access) {
   // Spinning reads find the same releases again and again.
-  const bool again = !access.acquires && actor.pended_var == var.key + 1 && actor.pended_version == var.version;
+  const bool again =
+      !access.acquires && actor.pended_var == var.key + 1 && actor.pended_version == var.version;
   bool missed = again && actor.pended_missed;
   if (!again) {
     for (const Release& release : var.releases) {
@@ -149,7 +151,8 @@ void Checker::read_sync(Actor& actor, SyncVar& var, const Strong& access) {
       actor.pended_missed = missed;
     }
   }
-  // Who counts and counts and never looks does not synchronise; following that loosely would cost most of the time.
+  // Who counts and counts and never looks does not synchronise; following that loosely would cost
+  // most of the time.
   var.unread = access.is_rmw ? var.unread + 1 : 0;
   if (var.unread > kUnread) {
     var.relaxed = Snapshot{};
@@ -170,7 +173,8 @@ void Checker::strong_write(Actor& actor, const Strong& access) {
     var->stable = key;
     if (access.space == MemorySpace::kShared) {
       slots_[actor.slot].live->sync_keys.push_back(key);
-    } else if (auto found = allocations_.upper_bound(access.address); found != allocations_.begin()) {
+    } else if (auto found = allocations_.upper_bound(access.address);
+               found != allocations_.begin()) {
       --found;
       var->stable = mix(mix(static_cast<uint64_t>(found->second.rank), found->second.ordinal),
                         access.address - found->first);
@@ -184,15 +188,16 @@ void Checker::strong_write(Actor& actor, const Strong& access) {
   } else if (access.acquires && access.releases) {
     // What was learnt is told on by this release, as far as this one reaches.
     std::erase_if(var->releases, [&](const Release& old) {
-      return distance(actor, old) <= std::min(access.level, old.level) && old.level <= access.level &&
-             old.rank == actor.rank;
+      return distance(actor, old) <= std::min(access.level, old.level) &&
+             old.level <= access.level && old.rank == actor.rank;
     });
   }
   if (access.releases) {
     publish(*var, actor, snapshot(actor, actor.known), access.level);
   } else if (fenced) {
     for (uint8_t scope = 0; scope < kLevels; ++scope) {
-      if (actor.fence[scope].valid) publish(*var, actor, actor.fence[scope], std::min(scope, access.level));
+      if (actor.fence[scope].valid)
+        publish(*var, actor, actor.fence[scope], std::min(scope, access.level));
     }
   }
   // A read-modify-write has just learnt all that was there.
@@ -217,7 +222,8 @@ void Checker::publish(SyncVar& var, const Actor& actor, const Snapshot& what, ui
 
 void Checker::note_order(const Actor& actor, const SyncVar& var, const Release& release) {
   if (release.rank == actor.rank) return;
-  sync_hash_ = mix(sync_hash_, static_cast<uint64_t>(release.rank) << 32 | static_cast<uint64_t>(actor.rank));
+  sync_hash_ = mix(sync_hash_,
+                   static_cast<uint64_t>(release.rank) << 32 | static_cast<uint64_t>(actor.rank));
   sync_hash_ = mix(sync_hash_, var.stable);
 }
 

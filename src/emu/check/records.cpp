@@ -8,7 +8,9 @@ namespace sculler::emu::check {
 namespace {
 
 // A later record with this key hides an earlier one: the same actor, atomic or not.
-uint64_t key_of(const Record& record) { return uint64_t{record.actor} << 1 | (record.atomic ? 1 : 0); }
+uint64_t key_of(const Record& record) {
+  return uint64_t{record.actor} << 1 | (record.atomic ? 1 : 0);
+}
 
 }  // namespace
 
@@ -48,27 +50,33 @@ ReadersId Records::append(ReadersId readers, RecordId record) {
     // Who is not found among the newest enters twice; a long set loses its doubles below.
     constexpr int kNewest = 16;
     int looked = 0;
-    for (uint32_t at = readers & ~kSetBit; at != 0 && looked < kNewest; at = members_[at].previous, ++looked) {
+    for (uint32_t at = readers & ~kSetBit; at != 0 && looked < kNewest;
+         at = members_[at].previous, ++looked) {
       if (members_[at].record == record) return readers;
     }
   }
-  // An actor's older records say nothing that its newest does not: drop them when a set has grown long.
+  // An actor's older records say nothing that its newest does not: drop them when a set has grown
+  // long.
   constexpr uint32_t kLong = 64;
   if (before.length >= kLong && (before.length & (before.length - 1)) == 0) {
     std::vector<RecordId> kept;
     std::unordered_set<uint64_t> seen{key_of(records_[record])};
     for (uint32_t at = readers & ~kSetBit; at != 0; at = members_[at].previous) {
-      if (seen.insert(key_of(records_[members_[at].record])).second) kept.push_back(members_[at].record);
+      if (seen.insert(key_of(records_[members_[at].record])).second)
+        kept.push_back(members_[at].record);
     }
     uint32_t last = 0;
     for (auto one = kept.rbegin(); one != kept.rend(); ++one) {
-      const uint64_t filter = (last != 0 ? members_[last].filter : 0) | filter_of(records_[*one].actor);
+      const uint64_t filter =
+          (last != 0 ? members_[last].filter : 0) | filter_of(records_[*one].actor);
       last = grow({last, *one, filter, (last != 0 ? members_[last].length : 0) + 1, false});
     }
     const uint64_t filter = (last != 0 ? members_[last].filter : 0) | bit;
-    return grow({last, record, filter, (last != 0 ? members_[last].length : 0) + 1, false}) | kSetBit;
+    return grow({last, record, filter, (last != 0 ? members_[last].length : 0) + 1, false}) |
+           kSetBit;
   }
-  return grow({readers & ~kSetBit, record, before.filter | bit, before.length + 1, false}) | kSetBit;
+  return grow({readers & ~kSetBit, record, before.filter | bit, before.length + 1, false}) |
+         kSetBit;
 }
 
 void Records::begin_mark() {
@@ -110,7 +118,8 @@ std::string_view CodeTable::what(uint32_t id) const {
 uint32_t CodeTable::other(const CodeRef& code, std::string_view what) {
   for (size_t i = 0; i < others_.size(); ++i) {
     const Other& known = others_[i];
-    if (known.code.function == code.function && known.code.instruction == code.instruction && known.what == what) {
+    if (known.code.function == code.function && known.code.instruction == code.instruction &&
+        known.what == what) {
       return kOther << 16 | static_cast<uint32_t>(i);
     }
   }

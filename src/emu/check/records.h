@@ -1,4 +1,5 @@
-// Who touched a cell: records of (actor, count, code) and sets of concurrent readers, both by 32-bit number.
+// Who touched a cell: records of (actor, count, code) and sets of concurrent readers, both by
+// 32-bit number.
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@ struct Record {
   uint32_t code = 0;   // CodeTable
   Access access = Access::kLoad;
   bool atomic = false;
-  uint8_t level = 0;   // scope of an atomic one: 0 block, 1 device, 2 system
+  uint8_t level = 0;  // scope of an atomic one: 0 block, 1 device, 2 system
   bool live = false;
 };
 
@@ -33,7 +34,7 @@ class Records {
   struct Member {
     uint32_t previous = 0;  // older member's number, 0 = none
     RecordId record = 0;
-    uint64_t filter = 0;    // a bit for each actor in the set
+    uint64_t filter = 0;  // a bit for each actor in the set
     uint32_t length = 0;
     bool live = false;
   };
@@ -56,7 +57,9 @@ class Records {
   void mark_readers(ReadersId id);
   void sweep();
   void set_limit(size_t limit) { limit_ = floor_ = limit; }
-  [[nodiscard]] size_t live() const { return records_.size() + members_.size() - free_records_.size() - free_members_.size(); }
+  [[nodiscard]] size_t live() const {
+    return records_.size() + members_.size() - free_records_.size() - free_members_.size();
+  }
 
  private:
   struct Step {
@@ -81,7 +84,8 @@ class Records {
 class CodeTable {
  public:
   uint32_t of(const CodeRef& code) {
-    if (code.function < kOther && code.instruction < 0x10000) return code.function << 16 | code.instruction;
+    if (code.function < kOther && code.instruction < 0x10000)
+      return code.function << 16 | code.instruction;
     return other(code, {});
   }
   uint32_t of(const CodeRef& code, std::string_view what) {

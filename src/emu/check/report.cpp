@@ -5,14 +5,19 @@ namespace {
 
 const char* verb(Access access) {
   switch (access) {
-    case Access::kLoad: return "reads";
-    case Access::kStore: return "writes";
-    case Access::kAtomic: return "updates";
+    case Access::kLoad:
+      return "reads";
+    case Access::kStore:
+      return "writes";
+    case Access::kAtomic:
+      return "updates";
   }
   return "touches";
 }
 
-bool is_there(const Finding::Side& side) { return side.rank >= 0 || side.code.function != 0 || !side.what.empty(); }
+bool is_there(const Finding::Side& side) {
+  return side.rank >= 0 || side.code.function != 0 || !side.what.empty();
+}
 
 std::string rank_of(const Finding::Side& side) {
   return side.rank >= 0 ? "rank " + std::to_string(side.rank) : std::string("the harness");
@@ -31,13 +36,17 @@ std::string threads_of(const Finding::Side& side) {
   return text;
 }
 
-bool is_kernel(const Finding::Side& side) { return side.block >= 0; }
+bool is_kernel(const Finding::Side& side) {
+  return side.block >= 0;
+}
 
 std::string missing(const Finding& finding) {
   const auto& now = finding.now;
   const auto& before = finding.before;
-  if (finding.kind == Finding::Kind::kRelaxedOrder) return "only relaxed accesses lie between them, which order nothing";
-  if (!is_kernel(now) || !is_kernel(before)) return "no stream order, event or synchronisation lies between them";
+  if (finding.kind == Finding::Kind::kRelaxedOrder)
+    return "only relaxed accesses lie between them, which order nothing";
+  if (!is_kernel(now) || !is_kernel(before))
+    return "no stream order, event or synchronisation lies between them";
   if (now.rank != before.rank) return "no barrier or signal orders them";
   if (now.block != before.block) return "nothing orders the two blocks";
   return "no barrier of the block lies between them";
@@ -47,48 +56,67 @@ std::string race_advice(const Finding& finding) {
   const auto& now = finding.now;
   const auto& before = finding.before;
   if (finding.kind == Finding::Kind::kRelaxedOrder) {
-    return "Give the barrier or flag between them release order on the side that comes first and acquire order on the other.";
+    return "Give the barrier or flag between them release order on the side that comes first and "
+           "acquire order on the other.";
   }
   if (!finding.note.empty()) {
-    return now.rank != before.rank ? "Use system scope on both sides (atomicAdd_system, .sys, __threadfence_system)."
-                                   : "Use device scope on both sides (.gpu, __threadfence).";
+    return now.rank != before.rank
+               ? "Use system scope on both sides (atomicAdd_system, .sys, __threadfence_system)."
+               : "Use device scope on both sides (.gpu, __threadfence).";
   }
   if (!is_kernel(now) || !is_kernel(before)) {
-    return "Put both into one stream, or let the second wait for an event recorded behind the first.";
+    return "Put both into one stream, or let the second wait for an event recorded behind the "
+           "first.";
   }
   if (now.rank != before.rank) {
-    return std::string("Put a barrier of the ranks, or a release store that the other side acquires, between ") +
-           (before.access == Access::kLoad ? "the read and the write." : "the write and the " +
-           std::string(now.access == Access::kLoad ? "read." : "next access."));
+    return std::string(
+               "Put a barrier of the ranks, or a release store that the other side acquires, "
+               "between ") +
+           (before.access == Access::kLoad
+                ? "the read and the write."
+                : "the write and the " +
+                      std::string(now.access == Access::kLoad ? "read." : "next access."));
   }
   if (now.block != before.block) {
-    return "Let the first block release a flag that the second acquires, or synchronise the grid between them.";
+    return "Let the first block release a flag that the second acquires, or synchronise the grid "
+           "between them.";
   }
   return "Put __syncthreads() between them.";
 }
 
 }  // namespace
 
-std::string SourcePlace::text() const { return file + ":" + std::to_string(line); }
+std::string SourcePlace::text() const {
+  return file + ":" + std::to_string(line);
+}
 
 SourcePlace place_of(CodeRef code, const LocateCode& locate) {
   if (code.function == 0 || !locate) return {};
   const Location at = locate(code);
-  if (at.line != 0 && !at.file.empty()) return {at.file.substr(at.file.find_last_of('/') + 1), at.line};
+  if (at.line != 0 && !at.file.empty())
+    return {at.file.substr(at.file.find_last_of('/') + 1), at.line};
   if (at.ptx_line != 0) return {"PTX of " + at.function, at.ptx_line};
   return {};
 }
 
 const char* name_of(Finding::Kind kind) {
   switch (kind) {
-    case Finding::Kind::kRace: return "race";
-    case Finding::Kind::kRelaxedOrder: return "relaxed-order";
-    case Finding::Kind::kUninitialised: return "uninitialised";
-    case Finding::Kind::kBounds: return "bounds";
-    case Finding::Kind::kWrongRank: return "wrong-rank";
-    case Finding::Kind::kUseAfterFree: return "use-after-free";
-    case Finding::Kind::kMisaligned: return "misaligned";
-    case Finding::Kind::kMisuse: return "misuse";
+    case Finding::Kind::kRace:
+      return "race";
+    case Finding::Kind::kRelaxedOrder:
+      return "relaxed-order";
+    case Finding::Kind::kUninitialised:
+      return "uninitialised";
+    case Finding::Kind::kBounds:
+      return "bounds";
+    case Finding::Kind::kWrongRank:
+      return "wrong-rank";
+    case Finding::Kind::kUseAfterFree:
+      return "use-after-free";
+    case Finding::Kind::kMisaligned:
+      return "misaligned";
+    case Finding::Kind::kMisuse:
+      return "misuse";
   }
   return "finding";
 }
@@ -102,20 +130,23 @@ ReportedFinding report(const Finding& finding, const LocateCode& locate) {
   out.other_rank = finding.before.rank;
   out.place = finding.place;
   out.count = finding.count;
-  const std::string here = rank_of(finding.now) + ", " + where(finding.now, out.now) + " " + verb(finding.now.access);
+  const std::string here =
+      rank_of(finding.now) + ", " + where(finding.now, out.now) + " " + verb(finding.now.access);
   const std::string place = finding.place.empty() ? std::string("memory") : finding.place;
   switch (finding.kind) {
     case Finding::Kind::kRace:
     case Finding::Kind::kRelaxedOrder:
       if (is_there(finding.before)) {
         const bool same = finding.before.rank == finding.now.rank;
-        out.text = here + " what " + (same ? std::string(is_kernel(finding.now) && finding.before.block == finding.now.block
-                                                              ? "another warp of the block"
-                                                              : "it")
-                                           : rank_of(finding.before)) +
-                   " " + verb(finding.before.access) + " at " + where(finding.before, out.before) + "; " +
-                   missing(finding) + " (" + place + "; " + threads_of(finding.now) + " after " +
-                   threads_of(finding.before) + ")";
+        out.text =
+            here + " what " +
+            (same ? std::string(is_kernel(finding.now) && finding.before.block == finding.now.block
+                                    ? "another warp of the block"
+                                    : "it")
+                  : rank_of(finding.before)) +
+            " " + verb(finding.before.access) + " at " + where(finding.before, out.before) + "; " +
+            missing(finding) + " (" + place + "; " + threads_of(finding.now) + " after " +
+            threads_of(finding.before) + ")";
       } else {
         out.text = here + " " + place + ", and " + missing(finding);
       }
@@ -123,15 +154,18 @@ ReportedFinding report(const Finding& finding, const LocateCode& locate) {
       out.advice = race_advice(finding);
       break;
     case Finding::Kind::kUninitialised:
-      out.text = here + " " + place + ", which nobody has written (" + threads_of(finding.now) + ")";
+      out.text =
+          here + " " + place + ", which nobody has written (" + threads_of(finding.now) + ")";
       out.advice = "Write it first, or wait for the one who writes it.";
       break;
     case Finding::Kind::kBounds:
-      out.text = here + " " + place + ", outside of every allocation (" + threads_of(finding.now) + ")";
+      out.text =
+          here + " " + place + ", outside of every allocation (" + threads_of(finding.now) + ")";
       out.advice = "Check the index against the size of the allocation.";
       break;
     case Finding::Kind::kWrongRank:
-      out.text = here + " " + place + ", which no window opens to it (" + threads_of(finding.now) + ")";
+      out.text =
+          here + " " + place + ", which no window opens to it (" + threads_of(finding.now) + ")";
       out.advice = "Take the peer's pointer from a registered window.";
       break;
     case Finding::Kind::kUseAfterFree:
@@ -139,7 +173,8 @@ ReportedFinding report(const Finding& finding, const LocateCode& locate) {
       out.advice = "Free it behind the last kernel that uses it.";
       break;
     case Finding::Kind::kMisaligned:
-      out.text = here + " " + place + ", not aligned to the width of the access (" + threads_of(finding.now) + ")";
+      out.text = here + " " + place + ", not aligned to the width of the access (" +
+                 threads_of(finding.now) + ")";
       out.advice = "Align the address, or use a narrower access.";
       break;
     case Finding::Kind::kMisuse:
@@ -151,7 +186,8 @@ ReportedFinding report(const Finding& finding, const LocateCode& locate) {
   return out;
 }
 
-std::vector<ReportedFinding> report(const std::vector<Finding>& findings, const LocateCode& locate) {
+std::vector<ReportedFinding> report(const std::vector<Finding>& findings,
+                                    const LocateCode& locate) {
   std::vector<ReportedFinding> out;
   out.reserve(findings.size());
   for (const Finding& finding : findings) out.push_back(report(finding, locate));

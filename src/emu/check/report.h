@@ -15,14 +15,16 @@ using LocateCode = std::function<Location(CodeRef)>;
 using DescribeAddress = std::function<std::string(Address)>;
 
 struct SourcePlace {
-  std::string file;   // base name; "PTX of <function>" where there is no line information; empty for copies and hosts
+  std::string file;  // base name; "PTX of <function>" where there is no line information; empty for
+                     // copies and hosts
   uint32_t line = 0;  // 1-based
   [[nodiscard]] bool known() const { return !file.empty(); }
   [[nodiscard]] std::string text() const;  // "ring.cu:84"
 };
 SourcePlace place_of(CodeRef code, const LocateCode& locate);
 
-// "race", "relaxed-order", "uninitialised", "bounds", "wrong-rank", "use-after-free", "misaligned", "misuse"
+// "race", "relaxed-order", "uninitialised", "bounds", "wrong-rank", "use-after-free", "misaligned",
+// "misuse"
 const char* name_of(Finding::Kind kind);
 
 struct ReportedFinding {

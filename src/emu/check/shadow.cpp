@@ -80,7 +80,8 @@ void GlobalShadow::reset(Address begin, uint64_t bytes, bool written, Quads& qua
   if (!dropped) return;
   std::vector<Page*> unused(free_);
   std::sort(unused.begin(), unused.end());
-  std::erase_if(pages_, [&](Page* page) { return std::binary_search(unused.begin(), unused.end(), page); });
+  std::erase_if(pages_,
+                [&](Page* page) { return std::binary_search(unused.begin(), unused.end(), page); });
 }
 
 }  // namespace sculler::emu::check

@@ -1,6 +1,7 @@
-// Shadow memory: for every byte of device and host memory, who wrote it last, who read it since, and whether it was
-// written at all. Exact to the byte: 64 bytes share one cell until something smaller is touched, then the cell splits
-// in four, down to single bytes, and joins again when its parts agree.
+// Shadow memory: for every byte of device and host memory, who wrote it last, who read it since,
+// and whether it was written at all. Exact to the byte: 64 bytes share one cell until something
+// smaller is touched, then the cell splits in four, down to single bytes, and joins again when its
+// parts agree.
 #pragma once
 
 #include <array>
@@ -90,11 +91,13 @@ void visit(Quads& quads, Cell& cell, uint32_t base, uint32_t begin, uint32_t end
       const uint32_t low = part * kPart;
       // Splitting a part may move the quads.
       Cell copy = quads[id][part];
-      visit<kPart>(quads, copy, base + low, begin > low ? begin - low : 0, std::min(end - low, kPart), op);
+      visit<kPart>(quads, copy, base + low, begin > low ? begin - low : 0,
+                   std::min(end - low, kPart), op);
       quads[id][part] = copy;
     }
     const auto& parts = quads[id];
-    if ((parts[0].write & kSplit) == 0 && parts[0] == parts[1] && parts[0] == parts[2] && parts[0] == parts[3]) {
+    if ((parts[0].write & kSplit) == 0 && parts[0] == parts[1] && parts[0] == parts[2] &&
+        parts[0] == parts[3]) {
       quads.join(cell, parts[0]);
     }
   }
@@ -114,10 +117,12 @@ class GlobalShadow {
     if (region == kNone) return nullptr;
     Page** table = tables_[region];
     const uint64_t index = (address & (kRankStride - 1)) / kPage;
-    if (table == nullptr || table[index] == nullptr || table[index] == fresh()) return materialise(region, index);
+    if (table == nullptr || table[index] == nullptr || table[index] == fresh())
+      return materialise(region, index);
     return table[index]->granules.data();
   }
-  // Forgets all about [begin, begin + bytes); what was never written there then reads as such unless `written`.
+  // Forgets all about [begin, begin + bytes); what was never written there then reads as such
+  // unless `written`.
   void reset(Address begin, uint64_t bytes, bool written, Quads& quads);
   template <class Visit>
   void each_cell(const Visit& visit_cell) const {
@@ -143,7 +148,7 @@ class GlobalShadow {
   Page* take(bool written);
 
   std::array<Page**, 2 * kMaxRanks> tables_{};
-  std::vector<Page*> pages_;                       // all in use
+  std::vector<Page*> pages_;  // all in use
   std::vector<std::unique_ptr<Page[]>> storage_;
   std::vector<Page*> free_;
 };

@@ -22,20 +22,20 @@ struct Snapshot {
 // A release (or the fence before a relaxed write) that heads a release sequence on an address.
 struct Release {
   Snapshot what;
-  uint8_t level = 0;    // 0 block, 1 device, 2 system: the narrowest scope of the pattern
+  uint8_t level = 0;  // 0 block, 1 device, 2 system: the narrowest scope of the pattern
   int rank = -1;
-  uint32_t slot = 0;    // kMixed where several blocks' are joined
+  uint32_t slot = 0;  // kMixed where several blocks' are joined
   static constexpr uint32_t kMixed = ~0u;
 };
 
 struct SyncVar {
   uint64_t key = 0;
-  uint64_t stable = 0;       // names the address without being one: for the hash of the order
-  uint32_t version = 0;      // changes with `releases`
-  uint32_t bytes = 0;        // of the last write
-  uint32_t unread = 0;       // read-modify-writes since the last plain read
+  uint64_t stable = 0;   // names the address without being one: for the hash of the order
+  uint32_t version = 0;  // changes with `releases`
+  uint32_t bytes = 0;    // of the last write
+  uint32_t unread = 0;   // read-modify-writes since the last plain read
   std::vector<Release> releases;
-  Snapshot relaxed;          // what follows from any atomic write, ordered or not
+  Snapshot relaxed;  // what follows from any atomic write, ordered or not
 };
 
 // Open-addressed table of SyncVars.
@@ -58,7 +58,9 @@ class SyncTable {
     uint64_t key = 0;
     uint32_t var = 0;  // number + 1; 0 = free
   };
-  static size_t hash(uint64_t key) { return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 20); }
+  static size_t hash(uint64_t key) {
+    return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 20);
+  }
   [[nodiscard]] size_t mask() const { return index_.size() - 1; }
   void rehash(size_t size);
 

@@ -48,9 +48,10 @@ void Parser::function(bool is_entry, Linkage linkage) {
 }
 
 void Parser::function_directives(Function& function) {
-  const auto triple = [&](uint32_t (&out)[3]) {
+  const auto triple = [&](uint32_t(&out)[3]) {
     for (size_t i = 0; i < 3; ++i) {
-      out[i] = i == 0 || accept(',') ? static_cast<uint32_t>(expect_integer("a size", 1u << 30)) : 1;
+      out[i] =
+          i == 0 || accept(',') ? static_cast<uint32_t>(expect_integer("a size", 1u << 30)) : 1;
     }
   };
   while (token_.kind == Token::Kind::kDot) {
@@ -64,7 +65,8 @@ void Parser::function_directives(Function& function) {
       function.min_blocks = static_cast<uint32_t>(expect_integer("a count", 1u << 16));
     } else if (accept_dot("maxnreg")) {
       function.max_registers = static_cast<uint32_t>(expect_integer("a count", 1u << 16));
-    } else if (accept_dot("maxclusterrank") || accept_dot("abi_preserve") || accept_dot("abi_preserve_control")) {
+    } else if (accept_dot("maxclusterrank") || accept_dot("abi_preserve") ||
+               accept_dot("abi_preserve_control")) {
       expect_integer("a number", 1u << 16);
     } else if (accept_dot("explicitcluster")) {
       function.explicit_cluster = true;
@@ -103,11 +105,13 @@ void Parser::body(Function& function) {
     }
   }
   while (!at_end() && !scopes_.empty()) statement(function);
-  if (!failed() && !scopes_.empty()) fail("the body of `" + std::string(function.name) + "` is not closed");
+  if (!failed() && !scopes_.empty())
+    fail("the body of `" + std::string(function.name) + "` is not closed");
 }
 
 void Parser::open_scope() {
-  if (scopes_.size() == kMaxNesting) return fail("scopes nested deeper than " + std::to_string(kMaxNesting));
+  if (scopes_.size() == kMaxNesting)
+    return fail("scopes nested deeper than " + std::to_string(kMaxNesting));
   scopes_.emplace_back();
 }
 
@@ -135,9 +139,9 @@ void Parser::statement(Function& function) {
     std::string_view name;
     Space space;
   };
-  static constexpr std::array kSpaces{Named{"param", Space::kParam}, Named{"shared", Space::kShared},
-                                      Named{"local", Space::kLocal}, Named{"global", Space::kGlobal},
-                                      Named{"const", Space::kConst}};
+  static constexpr std::array kSpaces{
+      Named{"param", Space::kParam}, Named{"shared", Space::kShared}, Named{"local", Space::kLocal},
+      Named{"global", Space::kGlobal}, Named{"const", Space::kConst}};
   Linkage linkage;
   linkage.is_extern = accept_dot("extern");
   for (const Named& named : kSpaces) {
@@ -184,7 +188,8 @@ void Parser::registers(Function& function) {
       }
       continue;
     }
-    for (uint64_t i = 0; i < count; ++i) function.registers.push_back({std::string(name) + std::to_string(i), *type});
+    for (uint64_t i = 0; i < count; ++i)
+      function.registers.push_back({std::string(name) + std::to_string(i), *type});
     if (scope.ranges.size() == 256) return fail("more than 256 register ranges in one scope");
     scope.ranges.push_back({name, static_cast<uint32_t>(count), first});
   } while (accept(','));
@@ -203,11 +208,13 @@ int32_t Parser::find_register(std::string_view name) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
     if (plain) {
       for (const RegisterRange& range : scope->ranges) {
-        if (number < range.count && range.prefix == prefix) return range.first + static_cast<int32_t>(number);
+        if (number < range.count && range.prefix == prefix)
+          return range.first + static_cast<int32_t>(number);
       }
     }
     if (!scope->singles.empty()) {
-      if (const auto found = scope->singles.find(name); found != scope->singles.end()) return found->second.first;
+      if (const auto found = scope->singles.find(name); found != scope->singles.end())
+        return found->second.first;
     }
   }
   return -1;
@@ -219,7 +226,9 @@ void Parser::label(Function& function, std::string_view name) {
     known_[name] = 0;
     return skip_to_semicolon();
   }
-  if (!scopes_.back().labels.try_emplace(name, static_cast<uint32_t>(function.code.size())).second) {
+  if (!scopes_.back()
+           .labels.try_emplace(name, static_cast<uint32_t>(function.code.size()))
+           .second) {
     fail("label `" + std::string(name) + "` is set twice");
   }
 }
@@ -241,8 +250,8 @@ void Parser::branch_targets(Function& function, std::string_view name) {
   }
 }
 
-// Names used in this scope become labels where it sets them; the rest is the outer scope's, and behind the outermost
-// they are symbols.
+// Names used in this scope become labels where it sets them; the rest is the outer scope's, and
+// behind the outermost they are symbols.
 void Parser::close_scope(Function& function) {
   Scope scope = std::move(scopes_.back());
   scopes_.pop_back();
@@ -274,7 +283,9 @@ void Parser::close_scope(Function& function) {
   // What remains is the module's to know.
   size_t kept = 0;
   for (const Use& use : uses_) {
-    if (known_.count(use.name) == 0 && locals_.count(use.name) == 0 && globals_.count(use.name) == 0) uses_[kept++] = use;
+    if (known_.count(use.name) == 0 && locals_.count(use.name) == 0 &&
+        globals_.count(use.name) == 0)
+      uses_[kept++] = use;
   }
   uses_.resize(kept);
 }
@@ -307,7 +318,8 @@ void Parser::loc() {
   }
   if (!inlined || failed()) return;
   inlined_[place_] = outer_;
-  // Out to the code that nobody inlined, then back in as far as its file goes: what the author of the kernel wrote.
+  // Out to the code that nobody inlined, then back in as far as its file goes: what the author of
+  // the kernel wrote.
   std::array<Place, kMaxNesting> chain{place_, outer_};
   size_t length = 2;
   while (length < chain.size()) {

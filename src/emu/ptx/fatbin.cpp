@@ -28,13 +28,17 @@ std::string_view view(std::span<const uint8_t> data, uint64_t at, uint64_t bytes
   return {reinterpret_cast<const char*>(data.data()) + at, bytes};
 }
 
-std::string until_nul(std::string_view text) { return std::string(text.substr(0, text.find('\0'))); }
-
-tl::unexpected<Error> damaged(std::string what) {
-  return fail(ErrorCode::kBadInput, "fat binary: " + std::move(what), "Rebuild the object with nvcc 13.");
+std::string until_nul(std::string_view text) {
+  return std::string(text.substr(0, text.find('\0')));
 }
 
-Result<FatbinEntry> entry(std::span<const uint8_t> data, uint64_t at, uint64_t header, uint64_t bytes) {
+tl::unexpected<Error> damaged(std::string what) {
+  return fail(ErrorCode::kBadInput, "fat binary: " + std::move(what),
+              "Rebuild the object with nvcc 13.");
+}
+
+Result<FatbinEntry> entry(std::span<const uint8_t> data, uint64_t at, uint64_t header,
+                          uint64_t bytes) {
   FatbinEntry out;
   const auto kind = read<uint16_t>(data, at);
   if (kind != 1 && kind != 2) return damaged("an entry of unknown kind " + std::to_string(kind));
@@ -48,15 +52,18 @@ Result<FatbinEntry> entry(std::span<const uint8_t> data, uint64_t at, uint64_t h
   const auto unpacked = read<uint64_t>(data, at + 56);
   const bool zstd = bytes >= 4 && read<uint32_t>(data, at + header) == kZstdMagic;
   if (compressed != 0 || unpacked != 0 || zstd) {
-    return fail(ErrorCode::kUnsupported, "fat binary: the PTX is compressed", "Compile with nvcc --no-compress.");
+    return fail(ErrorCode::kUnsupported, "fat binary: the PTX is compressed",
+                "Compile with nvcc --no-compress.");
   }
   if (name != 0 && name <= header && name_bytes <= header - name) {
     out.name = until_nul(view(data, at + name, name_bytes));
   }
   // Offset and length of the options stand before the text.
   if (options >= kEntryHeader && options + 8u <= header) {
-    const uint64_t where = read<uint32_t>(data, at + options), length = read<uint32_t>(data, at + options + 4);
-    if (where <= header && length <= header - where) out.options = until_nul(view(data, at + where, length));
+    const uint64_t where = read<uint32_t>(data, at + options),
+                   length = read<uint32_t>(data, at + options + 4);
+    if (where <= header && length <= header - where)
+      out.options = until_nul(view(data, at + where, length));
   }
   const std::string_view payload = view(data, at + header, bytes);
   out.text = out.kind == FatbinEntry::Kind::kPtx ? until_nul(payload) : std::string(payload);
@@ -72,15 +79,17 @@ struct Section {
 
 std::optional<Section> section_at(std::span<const uint8_t> elf, uint64_t at) {
   if (!within(elf, at, 64)) return std::nullopt;
-  return Section{read<uint32_t>(elf, at),      read<uint32_t>(elf, at + 4),  read<uint64_t>(elf, at + 24),
-                 read<uint64_t>(elf, at + 32), read<uint32_t>(elf, at + 40), read<uint32_t>(elf, at + 44),
+  return Section{read<uint32_t>(elf, at),      read<uint32_t>(elf, at + 4),
+                 read<uint64_t>(elf, at + 24), read<uint64_t>(elf, at + 32),
+                 read<uint32_t>(elf, at + 40), read<uint32_t>(elf, at + 44),
                  read<uint64_t>(elf, at + 56)};
 }
 
 // The string of a table section at `at`; empty where it leaves the section.
 std::string string_at(std::span<const uint8_t> elf, const Section& table, uint64_t at) {
   constexpr uint32_t kNoBits = 8;
-  if (table.type == kNoBits || !within(elf, table.offset, table.bytes) || at >= table.bytes) return {};
+  if (table.type == kNoBits || !within(elf, table.offset, table.bytes) || at >= table.bytes)
+    return {};
   return until_nul(view(elf, table.offset + at, table.bytes - at));
 }
 
@@ -106,7 +115,8 @@ Result<std::vector<FatbinEntry>> read_fatbin(std::span<const uint8_t> data) {
     }
     const auto bytes = fatbin_bytes(data.subspan(at));
     if (!bytes) return tl::unexpected<Error>(bytes.error());
-    if (!within(data, at, *bytes)) return damaged("it ends before its size of " + std::to_string(*bytes));
+    if (!within(data, at, *bytes))
+      return damaged("it ends before its size of " + std::to_string(*bytes));
     const uint64_t end = at + *bytes;
     at += read<uint16_t>(data, at + 6);
     if (at > end) return damaged("impossible sizes in the header");
@@ -129,9 +139,14 @@ Result<std::vector<FatbinEntry>> read_fatbin(std::span<const uint8_t> data) {
 
 std::map<std::string, uint32_t> cubin_registers(std::span<const uint8_t> elf) {
   std::map<std::string, uint32_t> registers;
-  if (elf.size() < 64 || std::memcmp(elf.data(), "\x7f" "ELF\x02\x01", 6) != 0) return registers;
+  if (elf.size() < 64 || std::memcmp(elf.data(),
+                                     "\x7f"
+                                     "ELF\x02\x01",
+                                     6) != 0)
+    return registers;
   const auto table = read<uint64_t>(elf, 0x28);
-  const auto stride = read<uint16_t>(elf, 0x3a), count = read<uint16_t>(elf, 0x3c), names = read<uint16_t>(elf, 0x3e);
+  const auto stride = read<uint16_t>(elf, 0x3a), count = read<uint16_t>(elf, 0x3c),
+             names = read<uint16_t>(elf, 0x3e);
   if (stride < 64 || !within(elf, table, uint64_t{stride} * count)) return registers;
   std::vector<Section> sections;
   for (uint64_t i = 0; i < count; ++i) {
@@ -147,10 +162,15 @@ std::map<std::string, uint32_t> cubin_registers(std::span<const uint8_t> elf) {
     if (name.rfind(kText, 0) == 0 && (section.info >> 24) != 0) {
       registers.try_emplace(name.substr(kText.size()), section.info >> 24);
     }
-    if (name != ".nv.info" || !within(elf, section.offset, section.bytes) || section.link >= sections.size()) continue;
+    if (name != ".nv.info" || !within(elf, section.offset, section.bytes) ||
+        section.link >= sections.size())
+      continue;
     const Section& symbols = sections[section.link];
-    if (symbols.entry_bytes < 24 || !within(elf, symbols.offset, symbols.bytes) || symbols.link >= sections.size()) continue;
-    // Records: format, attribute, u16 value or length, value. EIATTR_REGCOUNT holds symbol index and count.
+    if (symbols.entry_bytes < 24 || !within(elf, symbols.offset, symbols.bytes) ||
+        symbols.link >= sections.size())
+      continue;
+    // Records: format, attribute, u16 value or length, value. EIATTR_REGCOUNT holds symbol index
+    // and count.
     const uint64_t end = section.offset + section.bytes;
     for (uint64_t at = section.offset; at + 4 <= end;) {
       constexpr uint8_t kSized = 4, kRegisterCount = 0x2f;

@@ -24,7 +24,9 @@ constexpr std::array<uint8_t, 256> make_classes() {
 }
 constexpr std::array<uint8_t, 256> kClasses = make_classes();
 
-bool is(char c, uint8_t what) { return (kClasses[static_cast<unsigned char>(c)] & what) != 0; }
+bool is(char c, uint8_t what) {
+  return (kClasses[static_cast<unsigned char>(c)] & what) != 0;
+}
 
 uint64_t hex_value(char c) {
   if (c <= '9') return static_cast<uint64_t>(c - '0');
@@ -45,7 +47,8 @@ void Lexer::skip_space() {
       at_ = end == std::string_view::npos ? size : static_cast<uint32_t>(end);
     } else if (c == '/' && peek(1) == '*') {
       const size_t found = source_.find("*/", at_ + 2);
-      const uint32_t end = found == std::string_view::npos ? size : static_cast<uint32_t>(found) + 2;
+      const uint32_t end =
+          found == std::string_view::npos ? size : static_cast<uint32_t>(found) + 2;
       for (; at_ < end; ++at_) line_ += source_[at_] == '\n' ? 1 : 0;
     } else {
       return;
@@ -86,7 +89,8 @@ void Lexer::number(Token& token) {
   const bool decimal = base == 10 || base == 8;
   if (decimal && ((peek() == '.' && is(peek(1), kDigit)) || (peek() | 0x20) == 'e')) {
     double number = 0;
-    const auto result = std::from_chars(source_.data() + token.begin, source_.data() + size, number);
+    const auto result =
+        std::from_chars(source_.data() + token.begin, source_.data() + size, number);
     at_ = static_cast<uint32_t>(result.ptr - source_.data());
     token.kind = result.ec == std::errc{} ? Token::Kind::kFloat64 : Token::Kind::kBad;
     token.value = std::bit_cast<uint64_t>(number);
@@ -130,7 +134,8 @@ Token Lexer::next() {
     number(token);
   } else if (c == '"') {
     ++at_;
-    while (at_ < size && source_[at_] != '"' && source_[at_] != '\n') at_ += source_[at_] == '\\' && peek(1) != '\n' ? 2 : 1;
+    while (at_ < size && source_[at_] != '"' && source_[at_] != '\n')
+      at_ += source_[at_] == '\\' && peek(1) != '\n' ? 2 : 1;
     const bool closed = at_ < size && source_[at_] == '"';
     at_ = at_ < size ? at_ : size;
     token.kind = closed ? Token::Kind::kString : Token::Kind::kBad;
@@ -139,7 +144,8 @@ Token Lexer::next() {
   } else {
     ++at_;
     constexpr std::string_view kPuncts = "{}[]()<>,;:=+-*/!|@~&";
-    token.kind = kPuncts.find(c) != std::string_view::npos ? Token::Kind::kPunct : Token::Kind::kBad;
+    token.kind =
+        kPuncts.find(c) != std::string_view::npos ? Token::Kind::kPunct : Token::Kind::kBad;
     token.punct = c;
   }
   token.end = at_;

@@ -1,4 +1,5 @@
-// Cuts PTX text into tokens. Never fails by itself: what it cannot read becomes a kBad token that the parser reports.
+// Cuts PTX text into tokens. Never fails by itself: what it cannot read becomes a kBad token that
+// the parser reports.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +10,14 @@ namespace sculler::emu::ptx {
 struct Token {
   enum class Kind : uint8_t {
     kEnd,
-    kWord,      // identifier, opcode head, register: text
-    kDot,       // .word with `::` inside: text without the dot, e.g. "shared::cluster"
-    kInteger,   // value: two's complement of what was written
-    kFloat32,   // value: bits
-    kFloat64,   // value: bits
-    kString,    // text: what stands between the quotes, escapes untouched
-    kPunct,     // punct
-    kBad,       // punct: the character, or 0 for a number or string that is malformed
+    kWord,     // identifier, opcode head, register: text
+    kDot,      // .word with `::` inside: text without the dot, e.g. "shared::cluster"
+    kInteger,  // value: two's complement of what was written
+    kFloat32,  // value: bits
+    kFloat64,  // value: bits
+    kString,   // text: what stands between the quotes, escapes untouched
+    kPunct,    // punct
+    kBad,      // punct: the character, or 0 for a number or string that is malformed
   };
   Kind kind = Kind::kEnd;
   char punct = 0;
@@ -26,8 +27,12 @@ struct Token {
   uint64_t value = 0;
 
   [[nodiscard]] bool is(char c) const { return kind == Kind::kPunct && punct == c; }
-  [[nodiscard]] bool is_dot(std::string_view word) const { return kind == Kind::kDot && text == word; }
-  [[nodiscard]] bool is_word(std::string_view word) const { return kind == Kind::kWord && text == word; }
+  [[nodiscard]] bool is_dot(std::string_view word) const {
+    return kind == Kind::kDot && text == word;
+  }
+  [[nodiscard]] bool is_word(std::string_view word) const {
+    return kind == Kind::kWord && text == word;
+  }
 };
 
 class Lexer {
@@ -35,7 +40,8 @@ class Lexer {
   // `source` must outlive the tokens and be shorter than 4 GiB.
   explicit Lexer(std::string_view source) : source_(source) {}
   Token next();
-  // Skips to just behind the `}` that closes a `{` already read; false where there is none. For debug sections.
+  // Skips to just behind the `}` that closes a `{` already read; false where there is none. For
+  // debug sections.
   bool skip_braces();
   void stop() { at_ = static_cast<uint32_t>(source_.size()); }
 

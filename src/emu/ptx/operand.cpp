@@ -58,7 +58,8 @@ void Parser::list(std::vector<Operand>& out, char close, uint32_t depth) {
   expect(close);
 }
 
-// Behind `[`: reg, symbol or number, an offset, coordinates: [%rd1+8], [param0+0], [%rd1, {%r1, %r2}]
+// Behind `[`: reg, symbol or number, an offset, coordinates: [%rd1+8], [param0+0], [%rd1, {%r1,
+// %r2}]
 void Parser::address(Operand& out, uint32_t depth) {
   if (literal(out)) {
     if (out.is_float) return fail("a floating literal as an address");
@@ -135,7 +136,8 @@ bool Parser::literal(Operand& out) {
   return true;
 }
 
-// Register, special register, `_`, or a name that becomes a label or a symbol when its scope closes.
+// Register, special register, `_`, or a name that becomes a label or a symbol when its scope
+// closes.
 void Parser::name_operand(Operand& out) {
   const uint32_t begin = token_.begin;
   const std::string_view name = expect_word("an operand");

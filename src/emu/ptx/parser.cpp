@@ -21,7 +21,8 @@ const Function* Module::find(std::string_view name) const {
 
 Result<std::unique_ptr<Module>> parse(std::string source) {
   if (source.size() > kMaxSource) {
-    return sculler::fail(ErrorCode::kBadInput, "PTX of " + std::to_string(source.size()) + " bytes is larger than " +
+    return sculler::fail(ErrorCode::kBadInput, "PTX of " + std::to_string(source.size()) +
+                                                   " bytes is larger than " +
                                                    std::to_string(kMaxSource));
   }
   // nvcc and cuModuleLoadData hand over C strings.
@@ -61,7 +62,8 @@ void Parser::advance() {
 std::string Parser::token_text() const {
   if (token_.kind == Token::Kind::kEnd) return "the end of the text";
   std::string text = "`";
-  for (const char c : std::string_view(module_.source).substr(token_.begin, std::min(token_.end - token_.begin, 60u))) {
+  for (const char c : std::string_view(module_.source)
+                          .substr(token_.begin, std::min(token_.end - token_.begin, 60u))) {
     text += c >= ' ' && c < 127 ? c : '?';
   }
   return text + "`";
@@ -134,8 +136,9 @@ void Parser::module_item() {
     std::string_view name;
     Space space;
   };
-  static constexpr std::array kSpaces{Named{"global", Space::kGlobal}, Named{"const", Space::kConst},
-                                      Named{"shared", Space::kShared}, Named{"local", Space::kLocal}};
+  static constexpr std::array kSpaces{
+      Named{"global", Space::kGlobal}, Named{"const", Space::kConst},
+      Named{"shared", Space::kShared}, Named{"local", Space::kLocal}};
   for (const Named& named : kSpaces) {
     if (word != named.name) continue;
     advance();
@@ -164,7 +167,8 @@ void Parser::module_item() {
   if (word == "address_size") {
     advance();
     module_.address_size = static_cast<uint32_t>(expect_integer("address size", 64));
-    if (!failed() && module_.address_size != 64) fail(".address_size is not 64: compile for a 64-bit target");
+    if (!failed() && module_.address_size != 64)
+      fail(".address_size is not 64: compile for a 64-bit target");
     return;
   }
   fail("unknown directive " + token_text());
@@ -187,7 +191,8 @@ void Parser::version() {
   size_t part = 0;
   for (const char c : text) {
     if (c == '.' && ++part > 1) return fail("malformed .version");
-    if (c >= '0' && c <= '9') parts[part] = std::min(parts[part] * 10 + static_cast<uint32_t>(c - '0'), 1000u);
+    if (c >= '0' && c <= '9')
+      parts[part] = std::min(parts[part] * 10 + static_cast<uint32_t>(c - '0'), 1000u);
   }
   module_.version_major = parts[0];
   module_.version_minor = parts[1];
@@ -203,7 +208,8 @@ void Parser::target() {
 void Parser::file() {
   advance();
   const uint64_t index = expect_integer("a file index", kMaxFiles - 1);
-  if (token_.kind != Token::Kind::kString) return fail("expected a file name, found " + token_text());
+  if (token_.kind != Token::Kind::kString)
+    return fail("expected a file name, found " + token_text());
   if (module_.files.size() <= index) module_.files.resize(index + 1);
   module_.files[index] = std::string(token_.text);
   advance();
@@ -212,7 +218,8 @@ void Parser::file() {
 
 void Parser::section() {
   advance();
-  if (token_.kind != Token::Kind::kDot && token_.kind != Token::Kind::kWord) return fail("expected a section name");
+  if (token_.kind != Token::Kind::kDot && token_.kind != Token::Kind::kWord)
+    return fail("expected a section name");
   advance();
   if (!token_.is('{')) return fail("expected `{`, found " + token_text());
   if (!lexer_.skip_braces()) return fail("a section is not closed");

@@ -1,5 +1,6 @@
-// The recursive-descent parser behind parse(): declarations in parser.cpp and variable.cpp, bodies in body.cpp,
-// operands in operand.cpp. The first error stops the lexer, so that every loop sees the end and unwinds.
+// The recursive-descent parser behind parse(): declarations in parser.cpp and variable.cpp, bodies
+// in body.cpp, operands in operand.cpp. The first error stops the lexer, so that every loop sees
+// the end and unwinds.
 #pragma once
 
 #include <optional>
@@ -89,7 +90,8 @@ class Parser {
   };
   std::optional<Variable> declarator_head(const Declarator& declarator);
   void finish_variable(Variable& variable);
-  void initialiser(Variable& variable, const std::vector<uint64_t>& dims, size_t depth, uint64_t& at, uint64_t end);
+  void initialiser(Variable& variable, const std::vector<uint64_t>& dims, size_t depth,
+                   uint64_t& at, uint64_t end);
   void initialiser_value(Variable& variable, uint64_t at, uint64_t end);
   void add_global(Variable variable);
   void add_local(Function& function, Variable variable);
@@ -126,7 +128,7 @@ class Parser {
   std::string error_;
   std::unordered_map<std::string_view, size_t> globals_;
   std::unordered_map<std::string_view, size_t> functions_;
-  std::vector<Use> uses_;       // names to be checked against the module once all is read
+  std::vector<Use> uses_;  // names to be checked against the module once all is read
   uint32_t register_count_ = 0;
 
   // Of the function being read.

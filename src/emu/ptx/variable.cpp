@@ -9,11 +9,14 @@
 namespace sculler::emu::ptx {
 namespace {
 
-uint32_t bytes_of(const Type& type) { return std::max<uint32_t>(1, type.bits / 8u); }
+uint32_t bytes_of(const Type& type) {
+  return std::max<uint32_t>(1, type.bits / 8u);
+}
 
 void put(std::vector<uint8_t>& bytes, uint64_t at, uint64_t value, uint32_t width) {
   if (bytes.size() < at + width) bytes.resize(at + width);
-  for (uint32_t i = 0; i < width; ++i) bytes[at + i] = i < 8 ? static_cast<uint8_t>(value >> (8 * i)) : uint8_t{0};
+  for (uint32_t i = 0; i < width; ++i)
+    bytes[at + i] = i < 8 ? static_cast<uint8_t>(value >> (8 * i)) : uint8_t{0};
 }
 
 }  // namespace
@@ -55,8 +58,9 @@ std::optional<Variable> Parser::declarator_head(const Declarator& declarator) {
       variable.type = *type;
       has_type = true;
       advance();
-    } else if (is_pointer && (token_.is_dot("global") || token_.is_dot("const") || token_.is_dot("shared") ||
-                              token_.is_dot("local") || token_.is_dot("param"))) {
+    } else if (is_pointer &&
+               (token_.is_dot("global") || token_.is_dot("const") || token_.is_dot("shared") ||
+                token_.is_dot("local") || token_.is_dot("param"))) {
       advance();
     } else {
       fail("unknown type or attribute " + token_text());
@@ -93,7 +97,8 @@ void Parser::finish_variable(Variable& variable) {
   const uint64_t element = variable.bytes;
   uint64_t total = element;
   for (size_t i = open ? 1 : 0; i < dims.size(); ++i) {
-    if (dims[i] != 0 && total > kMaxVariable / dims[i]) return fail("a variable larger than 64 GiB");
+    if (dims[i] != 0 && total > kMaxVariable / dims[i])
+      return fail("a variable larger than 64 GiB");
     total *= dims[i];
   }
   if (!dims.empty()) variable.bytes = open ? 0 : total;
@@ -114,8 +119,8 @@ void Parser::finish_variable(Variable& variable) {
 }
 
 // One level of braces; `at` runs from element to element, an inner brace aligns it to its row.
-void Parser::initialiser(Variable& variable, const std::vector<uint64_t>& dims, size_t depth, uint64_t& at,
-                         uint64_t end) {
+void Parser::initialiser(Variable& variable, const std::vector<uint64_t>& dims, size_t depth,
+                         uint64_t& at, uint64_t end) {
   expect('{');
   uint64_t row = bytes_of(variable.type);
   for (size_t i = depth + 1; i < dims.size(); ++i) row *= dims[i];
@@ -155,7 +160,8 @@ void Parser::initialiser_value(Variable& variable, uint64_t at, uint64_t end) {
       expect(')');
       if (failed()) return;
       const int byte = std::countr_zero(mask) / 8;
-      if (mask == 0 || mask != uint64_t{0xff} << (8 * byte) || width != 1) return fail("a mask that is not one byte");
+      if (mask == 0 || mask != uint64_t{0xff} << (8 * byte) || width != 1)
+        return fail("a mask that is not one byte");
       if (byte == 0) {
         if (at + 8 > end) return fail("an address does not fit");
         uses_.push_back(use);
@@ -209,7 +215,8 @@ void Parser::add_global(Variable variable) {
   known = std::move(variable);
 }
 
-// Names of call parameters come back scope after scope: one entry that is large enough for all serves them.
+// Names of call parameters come back scope after scope: one entry that is large enough for all
+// serves them.
 void Parser::add_local(Function& function, Variable variable) {
   if (failed()) return;
   const auto [found, fresh] = locals_.try_emplace(variable.name, function.locals.size());

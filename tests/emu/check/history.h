@@ -12,7 +12,8 @@ namespace sculler::emu {
 struct History {
   static constexpr uint32_t kFunction = 1;
 
-  explicit History(int n_ranks = 2, uint32_t blocks = 2, uint32_t warps = 4, CheckerConfig config = {})
+  explicit History(int n_ranks = 2, uint32_t blocks = 2, uint32_t warps = 4,
+                   CheckerConfig config = {})
       : checker(make_checker(std::move(config))), n_blocks(blocks), n_warps(warps) {
     for (int rank = 0; rank < n_ranks; ++rank) {
       hosts.push_back(checker->add_host(rank));
@@ -67,10 +68,12 @@ struct History {
     out.code = {kFunction, line};
     checker->access(out);
   }
-  void load(ActorId actor, Address begin, uint32_t line, Order order = Order::kWeak, Scope scope = Scope::kSys) {
+  void load(ActorId actor, Address begin, uint32_t line, Order order = Order::kWeak,
+            Scope scope = Scope::kSys) {
     touch(actor, Access::kLoad, begin, line, order, scope);
   }
-  void store(ActorId actor, Address begin, uint32_t line, Order order = Order::kWeak, Scope scope = Scope::kSys) {
+  void store(ActorId actor, Address begin, uint32_t line, Order order = Order::kWeak,
+             Scope scope = Scope::kSys) {
     touch(actor, Access::kStore, begin, line, order, scope);
   }
   void atomic(ActorId actor, Address begin, uint32_t line, Order order, Scope scope = Scope::kSys) {

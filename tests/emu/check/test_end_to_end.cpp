@@ -1,4 +1,5 @@
-// Whole kernels through the virtual machine: what is planted is found under every schedule, what is right is silent.
+// Whole kernels through the virtual machine: what is planted is found under every schedule, what is
+// right is silent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +56,8 @@ struct Job {
     }
   }
   Address memory(int rank, uint64_t bytes, bool zeroed = true) {
-    auto address = engine->memory().allocate(rank, bytes, Allocation::Kind::kNccl, "buffer", zeroed);
+    auto address =
+        engine->memory().allocate(rank, bytes, Allocation::Kind::kNccl, "buffer", zeroed);
     EXPECT_TRUE(address);
     engine->memory().find(*address)->peer_accessible = true;
     return *address;
@@ -89,7 +91,9 @@ struct Job {
   [[nodiscard]] LocateCode locate() const {
     return [this](CodeRef code) { return engine->locate(code); };
   }
-  [[nodiscard]] std::vector<ReportedFinding> findings() const { return report(checker->findings(), locate()); }
+  [[nodiscard]] std::vector<ReportedFinding> findings() const {
+    return report(checker->findings(), locate());
+  }
 
   std::unique_ptr<Observer> checker;
   std::unique_ptr<Engine> engine;
@@ -99,7 +103,8 @@ struct Job {
 
 std::string texts(const Job& job) {
   std::string out;
-  for (const ReportedFinding& finding : job.findings()) out += finding.kind + ": " + finding.text + "\n";
+  for (const ReportedFinding& finding : job.findings())
+    out += finding.kind + ": " + finding.text + "\n";
   return out;
 }
 
@@ -108,7 +113,8 @@ enum Mode { kNoFence, kFence, kReleaseAcquire, kDeviceScope, kRelaxed };
 // The message from rank 0 to rank 1; what is found.
 std::set<std::string> message(int mode, uint64_t seed) {
   Job job(2, seed);
-  const Address data = job.memory(1, 1024, false), flag = job.memory(1, 4), out = job.memory(1, 1024);
+  const Address data = job.memory(1, 1024, false), flag = job.memory(1, 4),
+                out = job.memory(1, 1024);
   for (int rank = 0; rank < 2; ++rank) {
     job.launch(rank, "message", 1, 256, Params().add(rank).add(mode).add(data).add(flag).add(out));
   }
@@ -167,7 +173,10 @@ TEST(EndToEnd, AllReduceInPlace) {
     for (const int barriers : {2, 1}) {
       constexpr int kRanks = 4;
       constexpr int kValues = 512;
-      Job job(kRanks, seed, seed % 4 == 0 ? ScheduleKind::kDelayRank : seed % 4 == 1 ? ScheduleKind::kPriority : ScheduleKind::kRandom);
+      Job job(kRanks, seed,
+              seed % 4 == 0   ? ScheduleKind::kDelayRank
+              : seed % 4 == 1 ? ScheduleKind::kPriority
+                              : ScheduleKind::kRandom);
       std::vector<Address> data, flags;
       for (int rank = 0; rank < kRanks; ++rank) {
         data.push_back(job.memory(rank, kValues * 4));
@@ -179,7 +188,13 @@ TEST(EndToEnd, AllReduceInPlace) {
         job.write(data_table, data);
         job.write(flag_table, flags);
         job.launch(rank, "all_reduce", 4, 128,
-                   Params().add(rank).add(kRanks).add(data_table).add(flag_table).add(kValues).add(barriers));
+                   Params()
+                       .add(rank)
+                       .add(kRanks)
+                       .add(data_table)
+                       .add(flag_table)
+                       .add(kValues)
+                       .add(barriers));
       }
       EXPECT_EQ(job.run(), Engine::Stop::kIdle);
       if (barriers == 2) {
@@ -201,7 +216,8 @@ TEST(EndToEnd, TheSameSeedGivesTheSameOrder) {
     Job job(2, seed);
     const Address data = job.memory(1, 1024), flag = job.memory(1, 4), out = job.memory(1, 1024);
     for (int rank = 0; rank < 2; ++rank) {
-      job.launch(rank, "message", 1, 256, Params().add(rank).add(int{kReleaseAcquire}).add(data).add(flag).add(out));
+      job.launch(rank, "message", 1, 256,
+                 Params().add(rank).add(int{kReleaseAcquire}).add(data).add(flag).add(out));
     }
     EXPECT_EQ(job.run(), Engine::Stop::kIdle);
     return job.checker->sync_hash();
@@ -212,7 +228,8 @@ TEST(EndToEnd, TheSameSeedGivesTheSameOrder) {
 TEST(EndToEnd, TheLastBlockNeedsItsFences) {
   for (const int fence : {1, 0}) {
     Job job(1, 2);
-    const Address in = job.memory(0, 64), part = job.memory(0, 64, false), count = job.memory(0, 4), out = job.memory(0, 4);
+    const Address in = job.memory(0, 64), part = job.memory(0, 64, false), count = job.memory(0, 4),
+                  out = job.memory(0, 4);
     job.launch(0, "last_block", 8, 64, Params().add(in).add(part).add(count).add(out).add(fence));
     EXPECT_EQ(job.run(), Engine::Stop::kIdle);
     if (fence == 1) {
@@ -239,15 +256,17 @@ TEST(EndToEnd, MoreBlocksThanFit) {
     Job job(1);
     const Address count = job.memory(0, 4);
     job.launch(0, "all_here", 264, 1024, Params().add(count));
-    ASSERT_EQ(job.run(), Engine::Stop::kIdle) << "two blocks of 1024 threads a multiprocessor: all fit";
+    ASSERT_EQ(job.run(), Engine::Stop::kIdle)
+        << "two blocks of 1024 threads a multiprocessor: all fit";
     EXPECT_EQ(texts(job), "");
   }
   Job full(1);
   const Address again = full.memory(0, 4);
   full.launch(0, "all_here", 528, 1024, Params().add(again));
   ASSERT_EQ(full.run(), Engine::Stop::kStalled);
-  const DeadlockText out = explain_deadlock(full.engine->warps(), full.locate(),
-                                            [&](Address at) { return full.engine->memory().describe(at); });
+  const DeadlockText out = explain_deadlock(full.engine->warps(), full.locate(), [&](Address at) {
+    return full.engine->memory().describe(at);
+  });
   EXPECT_THAT(out.text, testing::HasSubstr("264 of 528 blocks fit"));
   EXPECT_THAT(out.text, testing::HasSubstr("which holds 264"));
   EXPECT_THAT(out.advice, testing::HasSubstr("at most 264 blocks"));
@@ -259,8 +278,9 @@ TEST(EndToEnd, WarpsThatABarrierMisses) {
   const Address data = job.memory(0, 1024);
   job.launch(0, "left_out", 1, 128, Params().add(data));
   ASSERT_EQ(job.run(), Engine::Stop::kStalled);
-  const DeadlockText out = explain_deadlock(job.engine->warps(), job.locate(),
-                                            [&](Address at) { return job.engine->memory().describe(at); });
+  const DeadlockText out = explain_deadlock(job.engine->warps(), job.locate(), [&](Address at) {
+    return job.engine->memory().describe(at);
+  });
   EXPECT_THAT(out.message, testing::HasSubstr("wait at barrier 1"));
   EXPECT_THAT(out.message, testing::HasSubstr("of 128 arrived"));
   EXPECT_THAT(out.advice, testing::HasSubstr("reach barrier 1"));
@@ -269,10 +289,12 @@ TEST(EndToEnd, WarpsThatABarrierMisses) {
 TEST(EndToEnd, MissingSignal) {
   Job job(2);
   const Address data = job.memory(1, 1024), flag = job.memory(1, 4), out = job.memory(1, 1024);
-  job.launch(1, "message", 1, 256, Params().add(1).add(int{kReleaseAcquire}).add(data).add(flag).add(out));
+  job.launch(1, "message", 1, 256,
+             Params().add(1).add(int{kReleaseAcquire}).add(data).add(flag).add(out));
   ASSERT_EQ(job.run(), Engine::Stop::kStalled);
-  const DeadlockText text = explain_deadlock(job.engine->warps(), job.locate(),
-                                             [&](Address at) { return job.engine->memory().describe(at); });
+  const DeadlockText text = explain_deadlock(job.engine->warps(), job.locate(), [&](Address at) {
+    return job.engine->memory().describe(at);
+  });
   EXPECT_EQ(text.rank, 1);
   EXPECT_EQ(text.at.file, "cases.cu");
   EXPECT_THAT(text.message, testing::HasSubstr("spin on buffer"));

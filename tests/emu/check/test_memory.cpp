@@ -17,12 +17,15 @@ TEST(Bytes, RowsOfOddLengthBySeveralWarps) {
   constexpr uint64_t kRow = 63 * 2;
   for (int round = 0; round < 2; ++round) {
     for (uint32_t warp = 0; warp < 4; ++warp) {
-      h.touch(h.warp(0, 0, warp), Access::kStore, History::memory(0, warp * kRow), 1, Order::kWeak, Scope::kSys, 32, 2);
-      h.touch(h.warp(0, 0, warp), Access::kStore, History::memory(0, warp * kRow + 64), 2, Order::kWeak, Scope::kSys, 31, 2);
+      h.touch(h.warp(0, 0, warp), Access::kStore, History::memory(0, warp * kRow), 1, Order::kWeak,
+              Scope::kSys, 32, 2);
+      h.touch(h.warp(0, 0, warp), Access::kStore, History::memory(0, warp * kRow + 64), 2,
+              Order::kWeak, Scope::kSys, 31, 2);
     }
   }
   EXPECT_TRUE(h.checker->findings().empty());
-  h.touch(h.warp(0, 0, 1), Access::kStore, History::memory(0, kRow - 2), 3, Order::kWeak, Scope::kSys, 1, 2);
+  h.touch(h.warp(0, 0, 1), Access::kStore, History::memory(0, kRow - 2), 3, Order::kWeak,
+          Scope::kSys, 1, 2);
   ASSERT_EQ(h.races(), 1u) << "one element into the neighbour's row";
   EXPECT_EQ(h.checker->findings()[0].address, History::memory(0, kRow - 2));
 }
@@ -30,7 +33,8 @@ TEST(Bytes, RowsOfOddLengthBySeveralWarps) {
 TEST(Bytes, SingleBytesOfOneWord) {
   History h(1, 1, 4);
   for (uint32_t warp = 0; warp < 4; ++warp) {
-    h.touch(h.warp(0, 0, warp), Access::kStore, History::memory(0, warp), 1, Order::kWeak, Scope::kSys, 1, 1);
+    h.touch(h.warp(0, 0, warp), Access::kStore, History::memory(0, warp), 1, Order::kWeak,
+            Scope::kSys, 1, 1);
   }
   EXPECT_EQ(h.races(), 0u);
   h.load(h.warp(0, 0, 0), History::memory(0), 2);
@@ -43,7 +47,8 @@ TEST(Bytes, ManyReadersThenAWrite) {
   for (int rank = 0; rank < 2; ++rank) {
     for (uint32_t block = 0; block < 4; ++block) {
       for (uint32_t warp = 0; warp < 4; ++warp) {
-        h.touch(h.warp(rank, block, warp), Access::kLoad, History::memory(0), 1, Order::kWeak, Scope::kSys, 32, 16);
+        h.touch(h.warp(rank, block, warp), Access::kLoad, History::memory(0), 1, Order::kWeak,
+                Scope::kSys, 32, 16);
       }
     }
   }
@@ -87,7 +92,8 @@ TEST(Bytes, WideAtomicsAndNarrowOnes) {
   h.touch(h.warp(0), Access::kStore, word, 2, Order::kRelease, Scope::kSys, 1, 16);
   h.load(h.warp(1), word + 12, 3, Order::kAcquire);
   h.load(h.warp(1), History::memory(1, 0), 4);
-  EXPECT_TRUE(h.checker->findings().empty()) << "the last word of a 16-byte store carries its release";
+  EXPECT_TRUE(h.checker->findings().empty())
+      << "the last word of a 16-byte store carries its release";
 }
 
 TEST(Bytes, SixteenByteFlaggedLines) {
@@ -122,7 +128,8 @@ TEST(Bytes, AFailedCompareAndSwapWritesNothing) {
 TEST(Bytes, SharedMemoryOfABlock) {
   History h(1, 2, 4);
   const auto shared = [&](ActorId actor, Access access, uint64_t offset, uint32_t line) {
-    h.touch(actor, access, kSharedBase + offset, line, Order::kWeak, Scope::kCta, 32, 4, MemorySpace::kShared);
+    h.touch(actor, access, kSharedBase + offset, line, Order::kWeak, Scope::kCta, 32, 4,
+            MemorySpace::kShared);
   };
   shared(h.warp(0, 0, 0), Access::kStore, 128, 1);
   shared(h.warp(0, 1, 0), Access::kStore, 128, 1);
@@ -153,7 +160,8 @@ TEST(Initialisation, OfGlobalAndSharedMemory) {
   h.start(0);
   h.touch(h.warp(0), Access::kLoad, fresh + 8064, 4, Order::kWeak, Scope::kSys, 32, 4);
   EXPECT_EQ(h.count(Finding::Kind::kUninitialised), 1u);
-  h.touch(h.warp(0), Access::kLoad, kSharedBase, 5, Order::kWeak, Scope::kCta, 1, 4, MemorySpace::kShared);
+  h.touch(h.warp(0), Access::kLoad, kSharedBase, 5, Order::kWeak, Scope::kCta, 1, 4,
+          MemorySpace::kShared);
   EXPECT_EQ(h.count(Finding::Kind::kUninitialised), 2u);
   h.atomic(h.warp(0), fresh + 512, 6, Order::kRelaxed);
   EXPECT_EQ(h.count(Finding::Kind::kUninitialised), 3u) << "an atomic reads";
@@ -173,14 +181,17 @@ TEST(Initialisation, FreedMemoryIsForgotten) {
 }
 
 TEST(Findings, FoldAndStopAtTheLimit) {
-  History h(2, 1, 1, {.races = true, .init = true, .max_findings = 5, .collect_records = 1 << 20, .describe = {}});
+  History h(
+      2, 1, 1,
+      {.races = true, .init = true, .max_findings = 5, .collect_records = 1 << 20, .describe = {}});
   for (uint32_t line = 0; line < 20; ++line) {
     h.store(h.warp(0), History::memory(0, line * 4), 100);
     h.store(h.warp(1), History::memory(0, line * 4), 200);
   }
   EXPECT_EQ(h.checker->findings().size(), 1u);
   EXPECT_EQ(h.checker->findings()[0].count, 20u);
-  for (uint32_t line = 0; line < 20; ++line) h.load(h.warp(0), History::memory(0, line * 4), 300 + line);
+  for (uint32_t line = 0; line < 20; ++line)
+    h.load(h.warp(0), History::memory(0, line * 4), 300 + line);
   EXPECT_EQ(h.checker->findings().size(), 5u);
   Finding bounds;
   bounds.kind = Finding::Kind::kBounds;
@@ -189,7 +200,12 @@ TEST(Findings, FoldAndStopAtTheLimit) {
 }
 
 TEST(Findings, OffMeansOff) {
-  History h(2, 1, 1, {.races = false, .init = false, .max_findings = 5, .collect_records = 1 << 20, .describe = {}});
+  History h(2, 1, 1,
+            {.races = false,
+             .init = false,
+             .max_findings = 5,
+             .collect_records = 1 << 20,
+             .describe = {}});
   h.checker->allocated(0, History::memory(0, 4 << 20), 4096, false);
   h.store(h.warp(0), History::memory(0), 1);
   h.load(h.warp(1), History::memory(0), 2);
@@ -197,8 +213,9 @@ TEST(Findings, OffMeansOff) {
   EXPECT_TRUE(h.checker->findings().empty());
 }
 
-// Against a slow checker that keeps one full clock a warp and every access a byte: the same pairs of places, with
-// accesses of all sizes, barriers and release/acquire, and with collections of the records in between.
+// Against a slow checker that keeps one full clock a warp and every access a byte: the same pairs
+// of places, with accesses of all sizes, barriers and release/acquire, and with collections of the
+// records in between.
 class Reference {
  public:
   explicit Reference(size_t n) : clocks_(n, std::vector<uint32_t>(n, 0)) {
@@ -207,7 +224,8 @@ class Reference {
   void access(size_t who, uint64_t begin, uint64_t bytes, bool write) {
     for (uint64_t at = begin; at < begin + bytes; ++at) {
       for (const Past& past : bytes_[at]) {
-        if (past.who != who && (past.write || write) && clocks_[who][past.who] < past.count) racy_.insert({at, who});
+        if (past.who != who && (past.write || write) && clocks_[who][past.who] < past.count)
+          racy_.insert({at, who});
       }
       if (write) bytes_[at].clear();
       bytes_[at].push_back({who, clocks_[who][who], write});
@@ -250,9 +268,15 @@ TEST(Reference, RandomHistoriesAgree) {
   for (uint32_t seed = 1; seed <= 400; ++seed) {
     std::mt19937 random(seed);
     const auto draw = [&](uint32_t n) { return random() % n; };
-    History h(2, 2, 2, {.races = true, .init = true, .max_findings = 100000, .collect_records = 20, .describe = {}});
+    History h(2, 2, 2,
+              {.races = true,
+               .init = true,
+               .max_findings = 100000,
+               .collect_records = 20,
+               .describe = {}});
     Reference reference(8);
-    const bool tidy = seed % 2 == 0;  // every access between an acquire and a release of one lock: few races
+    const bool tidy =
+        seed % 2 == 0;  // every access between an acquire and a release of one lock: few races
     size_t found = 0, known = 0;
     for (int step = 0; step < 120; ++step) {
       const uint32_t who = draw(8);
@@ -275,8 +299,8 @@ TEST(Reference, RandomHistoriesAgree) {
         const uint32_t lanes = 1u << draw(6);
         const uint64_t begin = draw(64) * width;
         const bool write = draw(3) == 0;
-        h.touch(actor, write ? Access::kStore : Access::kLoad, History::memory(0, begin), static_cast<uint32_t>(step),
-                Order::kWeak, Scope::kSys, lanes, width);
+        h.touch(actor, write ? Access::kStore : Access::kLoad, History::memory(0, begin),
+                static_cast<uint32_t>(step), Order::kWeak, Scope::kSys, lanes, width);
         reference.access(who, History::memory(0, begin), uint64_t{lanes} * width, write);
       }
       if (what >= 8 || tidy) {

@@ -7,7 +7,8 @@
 namespace sculler::emu {
 namespace {
 
-// Writer: rank 0 stores data in rank 1's memory, then a flag there. Reader: rank 1 reads flag, then data.
+// Writer: rank 0 stores data in rank 1's memory, then a flag there. Reader: rank 1 reads flag, then
+// data.
 struct Message {
   Order store = Order::kRelease, load = Order::kAcquire;
   Scope store_scope = Scope::kSys, load_scope = Scope::kSys;
@@ -53,7 +54,9 @@ TEST(Order, NothingOrders) {
   EXPECT_THAT(race.place, testing::HasSubstr("of rank 1, offset 0"));
 }
 
-TEST(Order, ReleaseAcquire) { EXPECT_TRUE(pass({}).checker->findings().empty()); }
+TEST(Order, ReleaseAcquire) {
+  EXPECT_TRUE(pass({}).checker->findings().empty());
+}
 TEST(Order, ReleaseAcquireByRmw) {
   EXPECT_TRUE(pass({.store = Order::kAcqRel, .rmw = true}).checker->findings().empty());
 }
@@ -72,16 +75,23 @@ TEST(Order, VolatileIsRelaxed) {
 TEST(Order, HalfAPatternIsNone) {
   EXPECT_EQ(pass({.load = Order::kRelaxed}).relaxed(), 1u);
   EXPECT_EQ(pass({.store = Order::kRelaxed}).relaxed(), 1u);
-  EXPECT_EQ(pass({.store = Order::kRelaxed, .load = Order::kRelaxed, .fence_before = true}).relaxed(), 1u);
-  EXPECT_EQ(pass({.store = Order::kRelaxed, .load = Order::kRelaxed, .fence_after = true}).relaxed(), 1u);
+  EXPECT_EQ(
+      pass({.store = Order::kRelaxed, .load = Order::kRelaxed, .fence_before = true}).relaxed(),
+      1u);
+  EXPECT_EQ(
+      pass({.store = Order::kRelaxed, .load = Order::kRelaxed, .fence_after = true}).relaxed(), 1u);
 }
 
 TEST(Order, FencesMakeRelaxedAndVolatileOnesOrder) {
   for (const Order order : {Order::kRelaxed, Order::kVolatile}) {
-    EXPECT_TRUE(pass({.store = order, .load = order, .fence_before = true, .fence_after = true}).checker->findings().empty());
+    EXPECT_TRUE(pass({.store = order, .load = order, .fence_before = true, .fence_after = true})
+                    .checker->findings()
+                    .empty());
   }
-  EXPECT_TRUE(pass({.store = Order::kRelaxed, .fence_before = true}).checker->findings().empty()) << "fence, acquire";
-  EXPECT_TRUE(pass({.load = Order::kRelaxed, .fence_after = true}).checker->findings().empty()) << "release, fence";
+  EXPECT_TRUE(pass({.store = Order::kRelaxed, .fence_before = true}).checker->findings().empty())
+      << "fence, acquire";
+  EXPECT_TRUE(pass({.load = Order::kRelaxed, .fence_after = true}).checker->findings().empty())
+      << "release, fence";
 }
 
 TEST(Order, AFenceTooLateOrdersNothing) {
@@ -105,17 +115,31 @@ TEST(Order, ScopeMustReach) {
     EXPECT_THAT(h.checker->findings()[1].note, testing::HasSubstr("on another device"));
     EXPECT_EQ(pass({.load_scope = scope}).races(), 2u);
   }
-  EXPECT_EQ(pass({.store = Order::kRelaxed, .load = Order::kRelaxed, .fence_before = true, .fence_after = true,
-                  .fence_scope = Scope::kGpu}).races(), 1u);
+  EXPECT_EQ(pass({.store = Order::kRelaxed,
+                  .load = Order::kRelaxed,
+                  .fence_before = true,
+                  .fence_after = true,
+                  .fence_scope = Scope::kGpu})
+                .races(),
+            1u);
   // Another block of the same rank: .gpu does.
-  EXPECT_TRUE(pass({.store_scope = Scope::kGpu, .load_scope = Scope::kGpu, .reader_rank = 0, .reader_block = 1})
-                  .checker->findings().empty());
-  const History block = pass({.store_scope = Scope::kCta, .load_scope = Scope::kCta, .reader_rank = 0, .reader_block = 1});
+  EXPECT_TRUE(pass({.store_scope = Scope::kGpu,
+                    .load_scope = Scope::kGpu,
+                    .reader_rank = 0,
+                    .reader_block = 1})
+                  .checker->findings()
+                  .empty());
+  const History block = pass(
+      {.store_scope = Scope::kCta, .load_scope = Scope::kCta, .reader_rank = 0, .reader_block = 1});
   ASSERT_EQ(block.races(), 2u);
   EXPECT_THAT(block.checker->findings()[1].note, testing::HasSubstr("in another block"));
   // Another warp of the same block: .cta does.
-  EXPECT_TRUE(pass({.store_scope = Scope::kCta, .load_scope = Scope::kCta, .reader_rank = 0, .reader_warp = 1})
-                  .checker->findings().empty());
+  EXPECT_TRUE(pass({.store_scope = Scope::kCta,
+                    .load_scope = Scope::kCta,
+                    .reader_rank = 0,
+                    .reader_warp = 1})
+                  .checker->findings()
+                  .empty());
 }
 
 TEST(Order, ReleaseSequencesRunThroughRmwsOnly) {
@@ -184,14 +208,16 @@ TEST(Order, BarriersOrderTheWarpsOfABlock) {
 TEST(Order, BarrierThenReleaseByOneWarpPublishesTheBlock) {
   History h;
   const Address flag = History::memory(1, 4096);
-  for (uint32_t warp = 0; warp < 4; ++warp) h.store(h.warp(0, 0, warp), History::memory(1, warp * 4), 1);
+  for (uint32_t warp = 0; warp < 4; ++warp)
+    h.store(h.warp(0, 0, warp), History::memory(1, warp * 4), 1);
   h.sync_block(0, 0);
   h.checker->fence(h.warp(0), Order::kAcqRel, Scope::kSys);
   h.store(h.warp(0), flag, 2, Order::kVolatile);
   h.load(h.warp(1), flag, 3, Order::kVolatile);
   h.checker->fence(h.warp(1), Order::kAcqRel, Scope::kSys);
   h.sync_block(1, 0);
-  for (uint32_t warp = 0; warp < 4; ++warp) h.load(h.warp(1, 0, 3 - warp), History::memory(1, warp * 4), 4);
+  for (uint32_t warp = 0; warp < 4; ++warp)
+    h.load(h.warp(1, 0, 3 - warp), History::memory(1, warp * 4), 4);
   EXPECT_TRUE(h.checker->findings().empty());
 }
 
@@ -233,7 +259,9 @@ TEST(Order, GridsOfOneStreamFollowEachOther) {
   History h(2, 4, 4);
   for (int round = 0; round < 50; ++round) {
     for (int rank = 0; rank < 2; ++rank) {
-      for (uint32_t block = 0; block < 4; ++block) h.store(h.warp(rank, (block + static_cast<uint32_t>(round)) % 4), History::memory(rank, block * 4), 1);
+      for (uint32_t block = 0; block < 4; ++block)
+        h.store(h.warp(rank, (block + static_cast<uint32_t>(round)) % 4),
+                History::memory(rank, block * 4), 1);
     }
     for (int rank = 0; rank < 2; ++rank) h.finish(rank);
     for (int rank = 0; rank < 2; ++rank) h.start(rank);
@@ -271,35 +299,43 @@ TEST(Order, EightRanksLsaBarrierEveryBlock) {
       for (uint32_t block = 0; block < 4; ++block) {
         for (uint32_t warp = 0; warp < 4; ++warp) {
           const int peer = (rank + 1 + round) % kRanks;
-          h.store(h.warp(rank, block, warp), History::memory(peer, 512 * block + 128 * warp + static_cast<uint64_t>(rank) * 4), 1);
+          h.store(h.warp(rank, block, warp),
+                  History::memory(peer, 512 * block + 128 * warp + static_cast<uint64_t>(rank) * 4),
+                  1);
         }
         h.sync_block(rank, block);
-        for (int peer = 0; peer < kRanks; ++peer) h.store(h.warp(rank, block), flag(peer, rank, block), 2, Order::kRelease);
+        for (int peer = 0; peer < kRanks; ++peer)
+          h.store(h.warp(rank, block), flag(peer, rank, block), 2, Order::kRelease);
       }
     }
     for (int rank = 0; rank < kRanks; ++rank) {
       for (uint32_t block = 0; block < 4; ++block) {
-        for (int peer = 0; peer < kRanks; ++peer) h.load(h.warp(rank, block), flag(rank, peer, block), 3, Order::kAcquire);
+        for (int peer = 0; peer < kRanks; ++peer)
+          h.load(h.warp(rank, block), flag(rank, peer, block), 3, Order::kAcquire);
         h.sync_block(rank, block);
         for (uint32_t warp = 0; warp < 4; ++warp) {
           for (uint64_t from = 0; from < kRanks; ++from) {
-            h.load(h.warp(rank, block, 3 - warp), History::memory(rank, 512 * block + 128 * warp + from * 4), 4);
+            h.load(h.warp(rank, block, 3 - warp),
+                   History::memory(rank, 512 * block + 128 * warp + from * 4), 4);
           }
         }
         h.sync_block(rank, block);
-        for (int peer = 0; peer < kRanks; ++peer) h.store(h.warp(rank, block), flag(peer, rank, block), 5, Order::kRelease);
+        for (int peer = 0; peer < kRanks; ++peer)
+          h.store(h.warp(rank, block), flag(peer, rank, block), 5, Order::kRelease);
       }
     }
     for (int rank = 0; rank < kRanks; ++rank) {
       for (uint32_t block = 0; block < 4; ++block) {
-        for (int peer = 0; peer < kRanks; ++peer) h.load(h.warp(rank, block), flag(rank, peer, block), 6, Order::kAcquire);
+        for (int peer = 0; peer < kRanks; ++peer)
+          h.load(h.warp(rank, block), flag(rank, peer, block), 6, Order::kAcquire);
         h.sync_block(rank, block);
       }
     }
   }
   EXPECT_TRUE(h.checker->findings().empty());
   h.load(h.warp(0, 0), History::memory(0, 512 * 3), 7);
-  EXPECT_EQ(h.races(), 0u) << "block 3 of the peers was not heard by block 0, yet nothing was written since its own barrier";
+  EXPECT_EQ(h.races(), 0u) << "block 3 of the peers was not heard by block 0, yet nothing was "
+                              "written since its own barrier";
 }
 
 TEST(Order, SyncHashFollowsTheOrderNotTheAddresses) {
@@ -311,7 +347,8 @@ TEST(Order, SyncHashFollowsTheOrderNotTheAddresses) {
       checker->allocated(rank, History::memory(rank, shift), 4096, true);
     }
     for (int rank = 0; rank < 3; ++rank) {
-      const GridId grid = checker->begin_grid({rank, "k", 1, 1, streams[static_cast<size_t>(rank)]});
+      const GridId grid =
+          checker->begin_grid({rank, "k", 1, 1, streams[static_cast<size_t>(rank)]});
       warps.push_back(checker->begin_block(grid, 0, kSharedBase, 0));
     }
     const auto word = [&](size_t actor, Access access, uint64_t offset, Order order) {

@@ -19,7 +19,8 @@ TEST(Fatbin, RealObject) {
   ASSERT_EQ(entries->size(), 2u);
   const FatbinEntry* ptx = nullptr;
   const FatbinEntry* elf = nullptr;
-  for (const FatbinEntry& entry : *entries) (entry.kind == FatbinEntry::Kind::kPtx ? ptx : elf) = &entry;
+  for (const FatbinEntry& entry : *entries)
+    (entry.kind == FatbinEntry::Kind::kPtx ? ptx : elf) = &entry;
   ASSERT_NE(ptx, nullptr);
   ASSERT_NE(elf, nullptr);
   EXPECT_EQ(ptx->arch, 90u);
@@ -70,7 +71,8 @@ TEST(Fatbin, DamageIsRefused) {
   }
 }
 
-// Any byte of the file changed: a result or an error, never a read outside (run with AddressSanitizer).
+// Any byte of the file changed: a result or an error, never a read outside (run with
+// AddressSanitizer).
 TEST(Fatbin, EveryByteDamaged) {
   const std::string data = read_data("tiny.fatbin");
   for (size_t at = 0; at < data.size(); ++at) {

@@ -1,4 +1,5 @@
-// What nobody should send: each is an error with a line, none takes memory or time out of proportion.
+// What nobody should send: each is an error with a line, none takes memory or time out of
+// proportion.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,19 +36,25 @@ std::string repeat(const std::string& text, int n) {
 INSTANTIATE_TEST_SUITE_P(
     Texts, Hostile,
     testing::Values(
-        Case{"Registers", ".entry k()\n{ .reg .b32 %r<4000000000>; ret; }", "ptx:5", "register count"},
-        Case{"ManyRegisters", ".entry k()\n{ .reg .b32 %a<1000000>, %b<1000000>; }", "ptx:5", "registers in a module"},
+        Case{"Registers", ".entry k()\n{ .reg .b32 %r<4000000000>; ret; }", "ptx:5",
+             "register count"},
+        Case{"ManyRegisters", ".entry k()\n{ .reg .b32 %a<1000000>, %b<1000000>; }", "ptx:5",
+             "registers in a module"},
         Case{"Nesting", ".entry k()\n" + repeat("{", 1000), "ptx:5", "nested deeper"},
-        Case{"OperandNesting", ".entry k() {\nfoo " + repeat("{", 1000), "ptx:5", "nested too deep"},
+        Case{"OperandNesting", ".entry k() {\nfoo " + repeat("{", 1000), "ptx:5",
+             "nested too deep"},
         Case{"Size", ".global .b8 x[1099511627776];", "ptx:4", "dimension"},
-        Case{"SizeProduct", ".global .b8 x[1000000000][1000000000];", "ptx:4", "larger than 64 GiB"},
+        Case{"SizeProduct", ".global .b8 x[1000000000][1000000000];", "ptx:4",
+             "larger than 64 GiB"},
         Case{"TooManyValues", ".global .u32 x[2] = {1, 2,\n3};", "ptx:5", "more initial values"},
         Case{"InitialiserDepth", ".global .u32 x[2] = " + repeat("{", 500), "ptx:4", "too deep"},
         Case{"NarrowAddress", ".global .u32 x = y;", "ptx:4", "not 64 bits"},
         Case{"UnknownSymbol", ".global .u64 x = y;", "ptx:4", "unknown name `y`"},
         Case{"UnknownLabel", ".entry k() {\nbra NOWHERE;\n}", "ptx:5", "unknown name `NOWHERE`"},
-        Case{"LabelOfAnotherScope", ".entry k() {\n{ A: ret; }\nbra A;\n}", "ptx:6", "unknown name `A`"},
-        Case{"UnknownTarget", ".entry k() {\nT: .branchtargets A;\n}", "ptx:5", "unknown label `A`"},
+        Case{"LabelOfAnotherScope", ".entry k() {\n{ A: ret; }\nbra A;\n}", "ptx:6",
+             "unknown name `A`"},
+        Case{"UnknownTarget", ".entry k() {\nT: .branchtargets A;\n}", "ptx:5",
+             "unknown label `A`"},
         Case{"TwoLabels", ".entry k() {\nA: ret;\nA: ret;\n}", "ptx:6", "set twice"},
         Case{"UnknownPredicate", ".entry k() {\n@%p1 ret;\n}", "ptx:5", "unknown predicate"},
         Case{"Unclosed", ".entry k() {\nret;\n", "ptx:6", "not closed"},
@@ -67,16 +74,20 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(HostileInput, NotPtxAtAll) {
   EXPECT_FALSE(parse(""));
-  EXPECT_FALSE(parse("\x7f""ELF"));
+  EXPECT_FALSE(
+      parse("\x7f"
+            "ELF"));
   EXPECT_FALSE(parse("// only a comment"));
 }
 
-// Every prefix of a real file, and the file with single characters replaced, ends in a result, not in a crash.
+// Every prefix of a real file, and the file with single characters replaced, ends in a result, not
+// in a crash.
 TEST(HostileInput, DamagedRealFiles) {
   const std::string text = read_data("misc_lineinfo.ptx");
   ASSERT_GT(text.size(), 10000u);
   size_t refused = 0, tried = 0;
-  for (size_t end = 0; end < text.size(); end += 331, ++tried) refused += parse(text.substr(0, end)) ? 0 : 1;
+  for (size_t end = 0; end < text.size(); end += 331, ++tried)
+    refused += parse(text.substr(0, end)) ? 0 : 1;
   EXPECT_GT(refused, tried / 2);
   const std::string noise = "{}[]();,.:\"%@!|-+0x_\n\xff/*";
   for (size_t at = 0; at < text.size(); at += 173) {
@@ -88,7 +99,8 @@ TEST(HostileInput, DamagedRealFiles) {
 
 TEST(HostileInput, LargeFilesAreReadInLinearTime) {
   std::string text = kHead + ".entry k() {\n.reg .b32 %r<100>;\n";
-  for (int i = 0; i < 100000; ++i) text += "$L" + std::to_string(i) + ": add.s32 %r1, %r2, 3;\nbra $L" + std::to_string(i) + ";\n";
+  for (int i = 0; i < 100000; ++i)
+    text += "$L" + std::to_string(i) + ": add.s32 %r1, %r2, 3;\nbra $L" + std::to_string(i) + ";\n";
   text += "}\n";
   const auto start = std::chrono::steady_clock::now();
   const auto module = parse(std::move(text));

@@ -22,9 +22,11 @@ std::unique_ptr<Module> must_parse(std::string source) {
 }
 
 std::unique_ptr<Module> kernel(const std::string& body) {
-  return must_parse(".version 9.0\n.target sm_90a\n.address_size 64\n.global .align 4 .b8 sym[64];\n"
-                    ".visible .entry k(.param .u64 k_param_0)\n{\n.reg .pred %p<9>;\n.reg .b32 %r<99>;\n"
-                    ".reg .b64 %rd<99>;\n" + body + "\n}\n");
+  return must_parse(
+      ".version 9.0\n.target sm_90a\n.address_size 64\n.global .align 4 .b8 sym[64];\n"
+      ".visible .entry k(.param .u64 k_param_0)\n{\n.reg .pred %p<9>;\n.reg .b32 %r<99>;\n"
+      ".reg .b64 %rd<99>;\n" +
+      body + "\n}\n");
 }
 
 const Variable& variable(const Module& module, std::string_view name) {
@@ -38,14 +40,21 @@ const Variable& variable(const Module& module, std::string_view name) {
 std::string print(const Operand& operand, const Function& function) {
   const auto join = [&](const std::vector<Operand>& elements, size_t from = 0) {
     std::string text;
-    for (size_t i = from; i < elements.size(); ++i) text += (i > from ? "," : "") + print(elements[i], function);
+    for (size_t i = from; i < elements.size(); ++i)
+      text += (i > from ? "," : "") + print(elements[i], function);
     return text;
   };
-  const auto offset = [](int64_t imm) { return imm == 0 ? std::string{} : "+" + std::to_string(imm); };
-  const auto name = [&](int32_t reg) { return function.registers.at(static_cast<size_t>(reg)).name; };
+  const auto offset = [](int64_t imm) {
+    return imm == 0 ? std::string{} : "+" + std::to_string(imm);
+  };
+  const auto name = [&](int32_t reg) {
+    return function.registers.at(static_cast<size_t>(reg)).name;
+  };
   switch (operand.kind) {
-    case Kind::kNone: return "<none>";
-    case Kind::kRegister: return (operand.negated ? "!" : "") + name(operand.reg);
+    case Kind::kNone:
+      return "<none>";
+    case Kind::kRegister:
+      return (operand.negated ? "!" : "") + name(operand.reg);
     case Kind::kImmediate: {
       if (!operand.is_float) return std::to_string(operand.imm);
       char text[32];
@@ -53,18 +62,26 @@ std::string print(const Operand& operand, const Function& function) {
                     static_cast<unsigned long long>(operand.imm));
       return text;
     }
-    case Kind::kSymbol: return std::string(operand.symbol) + offset(operand.imm);
+    case Kind::kSymbol:
+      return std::string(operand.symbol) + offset(operand.imm);
     case Kind::kAddress: {
       std::string base = operand.reg >= 0 ? name(operand.reg) : std::string(operand.symbol);
       base += base.empty() ? std::to_string(operand.imm) : offset(operand.imm);
-      return "[" + base + (operand.elements.empty() ? "" : ",{" + join(operand.elements) + "}") + "]";
+      return "[" + base + (operand.elements.empty() ? "" : ",{" + join(operand.elements) + "}") +
+             "]";
     }
-    case Kind::kVector: return "{" + join(operand.elements) + "}";
+    case Kind::kVector:
+      return "{" + join(operand.elements) + "}";
     case Kind::kSpecial:
-    case Kind::kLabel: return std::string(operand.symbol);
-    case Kind::kSink: return "_";
-    case Kind::kPair: return print(operand.elements.at(0), function) + "|" + print(operand.elements.at(1), function);
-    case Kind::kList: return "(" + join(operand.elements) + ")";
+    case Kind::kLabel:
+      return std::string(operand.symbol);
+    case Kind::kSink:
+      return "_";
+    case Kind::kPair:
+      return print(operand.elements.at(0), function) + "|" +
+             print(operand.elements.at(1), function);
+    case Kind::kList:
+      return "(" + join(operand.elements) + ")";
   }
   return "<bad>";
 }
@@ -105,10 +122,12 @@ TEST_P(RealOutput, RoundTrips) {
       ++instructions;
     }
   }
-  // Every line of the text that ends in `;` inside a function and is no directive is one of them or part of one.
+  // Every line of the text that ends in `;` inside a function and is no directive is one of them or
+  // part of one.
   EXPECT_GT(instructions, 100u);
 }
-INSTANTIATE_TEST_SUITE_P(Nvcc, RealOutput, testing::Values("misc.ptx", "misc_lineinfo.ptx", "lsa_lineinfo.ptx"));
+INSTANTIATE_TEST_SUITE_P(Nvcc, RealOutput,
+                         testing::Values("misc.ptx", "misc_lineinfo.ptx", "lsa_lineinfo.ptx"));
 
 TEST(Parser, ModuleOfARealFile) {
   const auto module = must_parse(read_data("misc.ptx"));
@@ -180,10 +199,13 @@ TEST(Parser, Initialisers) {
 
 TEST(Parser, NestedInitialisersAlignTheirRows) {
   const auto module = must_parse(
-      ".version 9.0\n.target sm_90\n.global .u16 a[2][3] = {{1}, {4, 5, 6}};\n.global .f32 b[] = {0f3F800000, -1.5};\n"
-      ".global .b8 c[8] = {0xFF(a), 0xFF00(a), 0xFF0000(a), 0xFF000000(a), 0xFF00000000(a), 0xFF0000000000(a),"
+      ".version 9.0\n.target sm_90\n.global .u16 a[2][3] = {{1}, {4, 5, 6}};\n.global .f32 b[] = "
+      "{0f3F800000, -1.5};\n"
+      ".global .b8 c[8] = {0xFF(a), 0xFF00(a), 0xFF0000(a), 0xFF000000(a), 0xFF00000000(a), "
+      "0xFF0000000000(a),"
       "0xFF000000000000(a), 0xFF00000000000000(a)};\n");
-  EXPECT_THAT(variable(*module, "a").init, testing::ElementsAre(1, 0, 0, 0, 0, 0, 4, 0, 5, 0, 6, 0));
+  EXPECT_THAT(variable(*module, "a").init,
+              testing::ElementsAre(1, 0, 0, 0, 0, 0, 4, 0, 5, 0, 6, 0));
   const Variable& b = variable(*module, "b");
   EXPECT_EQ(b.bytes, 8u);
   float second = 0;
@@ -255,8 +277,9 @@ TEST(Parser, Operands) {
   EXPECT_EQ(code[2].operands[1].symbol, "sym");
   EXPECT_EQ(code[3].operands[1].imm, 4096);
   EXPECT_EQ(code[3].operands[1].reg, -1);
-  EXPECT_THAT(code[4].modifiers, testing::ElementsAre("async", "bulk", "tensor", "3d", "shared::cluster", "global",
-                                                      "mbarrier::complete_tx::bytes", "L2::cache_hint"));
+  EXPECT_THAT(code[4].modifiers,
+              testing::ElementsAre("async", "bulk", "tensor", "3d", "shared::cluster", "global",
+                                   "mbarrier::complete_tx::bytes", "L2::cache_hint"));
   ASSERT_EQ(code[4].operands.size(), 4u);
   EXPECT_EQ(code[4].operands[1].elements.size(), 3u);
   EXPECT_EQ(code[5].operands[0].kind, Kind::kPair);
@@ -279,7 +302,8 @@ TEST(Parser, SourceLinesLeadOutOfInlinedCode) {
       if (instruction.line == 0) continue;
       ASSERT_LT(instruction.file, module->files.size());
       if (instruction.at_line != 0) {
-        EXPECT_EQ(module->files[instruction.at_file], "lsa.cu") << "ptx line " << instruction.ptx_line;
+        EXPECT_EQ(module->files[instruction.at_file], "lsa.cu")
+            << "ptx line " << instruction.ptx_line;
         ++inlined;
       } else {
         EXPECT_EQ(module->files[instruction.file], "lsa.cu") << "ptx line " << instruction.ptx_line;
@@ -294,7 +318,8 @@ TEST(Parser, SourceLinesLeadOutOfInlinedCode) {
 TEST(Parser, RegisterParametersAndPragmas) {
   const auto module = must_parse(
       ".version 8.8\n.target sm_90, debug\n.address_size 64\n"
-      ".weak .func (.reg .b32 out) twice(.reg .b32 in, .param .u64 .ptr .global .align 16 p)\n.noreturn\n"
+      ".weak .func (.reg .b32 out) twice(.reg .b32 in, .param .u64 .ptr .global .align 16 "
+      "p)\n.noreturn\n"
       "{ .pragma \"nounroll\"; add.s32 out, in, in; ret; }\n");
   const Function& twice = *module->find("twice");
   EXPECT_TRUE(twice.is_noreturn);
