@@ -39,9 +39,9 @@ struct Operand {
     kLabel,  // branch target: symbol holds the name, imm its instruction index (code.size() for a
              // label behind the last one); of a .branchtargets list (brx.idx): imm its index in
              // Function::branch_tables
-    kSink,  // _
-    kPair,  // p|q in a destination: elements[0], elements[1]
-    kList,  // (a, b) of a call: elements
+    kSink,   // _
+    kPair,   // p|q in a destination: elements[0], elements[1]
+    kList,   // (a, b) of a call: elements
   };
   Kind kind = Kind::kNone;
   bool negated = false;
