@@ -54,6 +54,11 @@ uint64_t link_bytes(const std::vector<CollectiveRequest>& requests, int rank, in
   return std::max(in, out);
 }
 
+// NCCL 2.28 has kernels for symmetric windows for these only; the others run as on ordinary buffers.
+bool has_symmetric_kernel(Collective kind) {
+  return kind == Collective::kAllGather || kind == Collective::kAllReduce || kind == Collective::kReduceScatter;
+}
+
 bool registered(const RankState& rank, Address address) {
   return std::any_of(rank.windows.begin(), rank.windows.end(), [&](const auto& entry) {
     return address >= entry.second.pointer && address - entry.second.pointer < entry.second.bytes;
@@ -149,8 +154,8 @@ Outcome Machine::Impl::submit(Host host, std::vector<CollectiveRequest> requests
     bool symmetric = true;
     for (const CollectiveRequest& request : list) {
       work.tasks.push_back(NcclTask{request, 0, false});
-      symmetric = symmetric && (request.kind == Collective::kRecv || registered(r, request.send)) &&
-                  (request.kind == Collective::kSend || registered(r, request.recv));
+      symmetric = symmetric && has_symmetric_kernel(request.kind) && registered(r, request.send) &&
+                  registered(r, request.recv);
     }
     TraceOp record = named(OpKind::kCollective, list.size() == 1 ? name(list.front().kind) : "NCCL group");
     record.symmetric = symmetric;

@@ -37,7 +37,8 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
   const double peer = number(c.peer_load_bytes + c.peer_store_bytes);
   out.kind = Demand::Kind::kKernel;
   out.fixed = rates.host.kernel_start;
-  out.meets = peer > 0 && c.system_fences > 0;
+  // Whoever writes to a peer says so to it, and waits for what the peer writes.
+  out.meets = peer > 0;
   if (out.meets) out.fixed += rates.host.barrier;
   const double per_sm = std::max(1.0, std::floor(number(c.resident_limit) / std::max(1u, rates.sms)));
   if (only_synchronises(c)) {
@@ -48,9 +49,13 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
   const double main = computes ? growth.flops : growth.hbm;         // the main loop
   const double stored = peer > 0 ? growth.link : growth.hbm;        // the epilogue
   const double stores = number(c.global_store_bytes + c.peer_store_bytes);
-  // About 8 instructions a 512-byte store of a warp (staging, addresses, predicates) grow with what is stored.
-  const double epilogue = std::min(0.6 * instructions, stores / 512 * 8);
-  const double instructions_real = (instructions - epilogue) * main + epilogue * stored;
+  // A main loop has about 4.5 PTX instructions an mma or a warp's fused multiply-add (addresses, loads, the copies of the
+  // next stage); the rest is set-up and epilogue, once a tile.
+  constexpr double kMmaFlops = 2.0 * 16 * 8 * 16;
+  constexpr double kFmaFlops = 2.0 * 32;
+  const double loop = 4.5 * (number(c.tensor_flops) / kMmaFlops + number(c.fp_flops) / kFmaFlops);
+  const double in_loop = computes ? std::min(instructions, loop) : instructions;
+  const double instructions_real = in_loop * main + (instructions - in_loop) * stored;
   const double blocks = std::max(1.0, number(c.blocks) * (computes ? growth.flops / std::max(1.0, growth.flops / stored)
                                                                    : stored));
   // The last wave is as long as a full one.
@@ -60,6 +65,10 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
   const double quantized = waves > 1 ? tail : 1.0;
   const double share = std::min(1.0, blocks / rates.sms);           // of the SMs in use
   out.sms = std::min<double>(blocks, rates.sms);
+
+  // A staged epilogue writes a tile once and reads it for every copy that it stores.
+  const double staged = std::min(number(c.shared_bytes) / 2, stores + number(c.global_store_bytes));
+  const double shared_in_loop = computes ? number(c.shared_bytes) - staged : number(c.shared_bytes);
 
   struct Unit {
     const char* name;
@@ -75,7 +84,7 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
       {"tensor", number(c.tensor_flops) * growth.flops / (rates.tensor * share)},
       {"fp32", number(c.fp_flops) * main / (rates.fp32 * share)},
       {"issue", instructions_real / (rates.issue * share)},
-      {"shared", number(c.shared_bytes) * main / (rates.shared * share)},
+      {"shared", (shared_in_loop * main + (number(c.shared_bytes) - shared_in_loop) * stored) / (rates.shared * share)},
       {"l2", transactions / (rates.l2 * share)},
       {"hbm", hbm_bytes / (rates.hbm * std::min(1.0, 2 * share))},
   };

@@ -387,6 +387,30 @@ TEST_F(NcclTest, WindowsNeedSymmetricOffsets) {
   EXPECT_EQ(machine->nccl_window_register({0}, comms[0], plain, 4096, 1, 64, &handle[0]).error, kNcclInvalidArgument);
 }
 
+TEST_F(NcclTest, SymmetricKernelsAreKnownFromOthers) {
+  start(2);
+  Address memory[2], handle[2];
+  for (int r = 0; r < 2; ++r) {
+    memory[r] = window_memory(r, 8192);
+    put<float>(r, memory[r], std::vector<float>(2048, 1));
+    ASSERT_EQ(machine->nccl_window_register({r}, comms[static_cast<size_t>(r)], memory[r], 8192, 1, 64, &handle[r]).error, 0);
+  }
+  machine->take_completions();
+  for (int r = 0; r < 2; ++r) {
+    const Address m = memory[r];
+    const Address plain = device(r, 64);
+    ASSERT_EQ(call(r, request(r, Collective::kAllReduce, m, m, 16, NcclType::kFloat32)), 0);
+    ASSERT_EQ(call(r, request(r, Collective::kAllReduce, m, plain, 16, NcclType::kFloat32)), 0);
+    ASSERT_EQ(call(r, request(r, Collective::kBroadcast, m, m, 16, NcclType::kFloat32)), 0);
+  }
+  EXPECT_EQ(drain(), Machine::Progress::kIdle);
+  std::vector<bool> symmetric;
+  for (const TraceOp& op : machine->trace().ops) {
+    if (op.rank == 0 && op.kind == OpKind::kCollective) symmetric.push_back(op.symmetric);
+  }
+  EXPECT_EQ(symmetric, (std::vector<bool>{true, false, false}));
+}
+
 TEST_F(NcclTest, MemoryOfAPeerIsOutOfReachWithoutAWindow) {
   start(2);
   const Address a = device(0, 64);

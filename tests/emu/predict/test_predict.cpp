@@ -41,12 +41,12 @@ class PredictTest : public ::testing::Test {
 // Medians measured on two H200, µs: bench/results/gemm_allgather/h200x2-1-ladder.jsonl. 0: not measured.
 struct Measured {
   Size size;
-  double nccl, nccl_sym, overlap, copy2, copy4, copy8, tile, split;
+  double nccl, nccl_sym, overlap, copy2, copy4, copy8, tile, tile256, fused, split;
 };
 constexpr Measured kMeasured[] = {
-    {{16384, 2048, 8192}, 951.3, 823.3, 813.4, 607.4, 527.2, 497.9, 950.0, 793.3},
-    {{8192, 4096, 8192}, 676.6, 598.7, 677.2, 0, 460.3, 0, 0, 0},
-    {{8192, 8192, 8192}, 1016.1, 936.4, 1047.0, 0, 796.7, 0, 0, 0},
+    {{16384, 2048, 8192}, 951.3, 823.3, 813.4, 607.4, 527.2, 497.9, 950.0, 917.6, 936.7, 793.3},
+    {{8192, 4096, 8192}, 676.6, 598.7, 677.2, 0, 460.3, 0, 0, 0, 0, 0},
+    {{8192, 8192, 8192}, 1016.1, 936.4, 1047.0, 0, 796.7, 0, 0, 0, 0, 0},
 };
 
 TEST_F(PredictTest, BaselinesAndSeedsComeWithinTheirMeasurements) {
@@ -63,8 +63,10 @@ TEST_F(PredictTest, BaselinesAndSeedsComeWithinTheirMeasurements) {
     near("copy_engine, 2 chunks", copy_engine(2, kEmulated, 2), m.copy2);
     near("copy_engine, 4 chunks", copy_engine(2, kEmulated, 4), m.copy4);
     near("copy_engine, 8 chunks", copy_engine(2, kEmulated, 8), m.copy8);
-    near("tile_store", tile_store(2, kEmulated), m.tile);
-    near("split_phase", split_phase(2, kEmulated), m.split);
+    near("tile_store", seed(2, kEmulated, kTileStore), m.tile);
+    near("tile_store, 256 columns", seed(2, kEmulated, kTileStore256), m.tile256);
+    near("kernel_fused", seed(2, kEmulated, kKernelFused), m.fused);
+    near("split_phase", seed(2, kEmulated, kPush, true), m.split);
   }
 }
 
@@ -72,9 +74,9 @@ TEST_F(PredictTest, TheOrderAtTheFirstSizeIsTheMeasuredOne) {
   const Size size = kMeasured[0].size;
   const std::vector<double> rising{
       us(copy_engine(2, kEmulated, 8), size),     us(copy_engine(2, kEmulated, 4), size),
-      us(copy_engine(2, kEmulated, 2), size),     us(split_phase(2, kEmulated), size),
+      us(copy_engine(2, kEmulated, 2), size),     us(seed(2, kEmulated, kPush, true), size),
       us(overlapped(2, kEmulated, 4), size),      us(sequential(2, kEmulated, true), size),
-      us(tile_store(2, kEmulated), size),         us(sequential(2, kEmulated, false), size)};
+      us(seed(2, kEmulated, kTileStore), size),         us(sequential(2, kEmulated, false), size)};
   for (size_t i = 1; i < rising.size(); ++i) EXPECT_GT(rising[i], rising[i - 1]) << i;
 }
 
@@ -92,7 +94,7 @@ TEST_F(PredictTest, TheTimeLineOfTheCopyEngine) {
 TEST_F(PredictTest, MoreWorkNeverTakesLess) {
   const std::vector<Trace> traces{sequential(2, kEmulated, false), sequential(2, kEmulated, true),
                                   overlapped(2, kEmulated, 4), copy_engine(2, kEmulated, 4),
-                                  tile_store(2, kEmulated)};
+                                  seed(2, kEmulated, kTileStore)};
   for (const Trace& trace : traces) {
     double before = 0;
     for (const int64_t s : {512, 1024, 4096, 8192, 16384, 32768}) {
@@ -107,7 +109,7 @@ TEST_F(PredictTest, MoreWorkNeverTakesLess) {
 TEST_F(PredictTest, NothingIsBelowTheSpeedOfLight) {
   const std::vector<Trace> traces{sequential(2, kEmulated, false), sequential(2, kEmulated, true),
                                   overlapped(2, kEmulated, 4), copy_engine(2, kEmulated, 4),
-                                  tile_store(2, kEmulated)};
+                                  seed(2, kEmulated, kTileStore)};
   for (const Measured& m : kMeasured) {
     const auto light = task::speed_of_light(hardware.profile, work_of(m.size, 2), "bf16");
     ASSERT_TRUE(light) << light.error().text();

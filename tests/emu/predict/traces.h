@@ -80,6 +80,34 @@ class TraceBuilder {
   Size size_;
 };
 
+// Counters of the seeds' kernels as the emulator gave them at size emu on two ranks.
+struct Recorded {
+  const char* kernel;
+  uint64_t instructions, tensor_flops, loads, stores, peer_stores, shared, transactions;
+  uint32_t blocks, resident, threads;
+};
+inline constexpr Recorded kTileStore{"gemm_tile_store", 135595, 67108864, 1049668, 262212, 262148, 4982792, 49171, 8, 264, 256};
+inline constexpr Recorded kTileStore256{"gemm_tile_store", 108395, 67108864, 787492, 262180, 262148, 3671044, 40975, 4, 132, 256};
+inline constexpr Recorded kKernelFused{"gemm_push", 130320, 67108864, 1329596, 262272, 262208, 4718592, 57826, 24, 264, 256};
+inline constexpr Recorded kPush{"push", 68927, 0, 394956, 256, 262656, 0, 18035, 64, 264, 512};
+inline constexpr Recorded kBarrier{"closing_barrier", 86, 0, 132, 4, 4, 0, 4, 1, 4224, 32};
+
+inline GridCounters counters_of(const Recorded& r) {
+  GridCounters c;
+  c.warp_instructions = r.instructions;
+  c.lane_instructions = r.instructions * 32;
+  c.tensor_flops = r.tensor_flops;
+  c.global_load_bytes = r.loads;
+  c.global_store_bytes = r.stores;
+  c.peer_store_bytes = r.peer_stores;
+  c.shared_bytes = r.shared;
+  c.global_transactions = r.transactions;
+  c.blocks = r.blocks;
+  c.resident_limit = r.resident;
+  c.threads_per_block = r.threads;
+  return c;
+}
+
 inline Trace sequential(int ranks, Size size, bool symmetric) {
   TraceBuilder b(ranks, size);
   for (int r = 0; r < ranks; ++r) {
@@ -108,14 +136,6 @@ inline Trace overlapped(int ranks, Size size, int chunks) {
 
 inline Trace copy_engine(int ranks, Size size, int chunks) {
   TraceBuilder b(ranks, size);
-  GridCounters barrier;
-  barrier.warp_instructions = 200;
-  barrier.lane_instructions = 6400;
-  barrier.peer_store_bytes = 4;
-  barrier.system_fences = 2;
-  barrier.blocks = 1;
-  barrier.resident_limit = 132 * 32;
-  barrier.threads_per_block = 32;
   for (int r = 0; r < ranks; ++r) {
     for (int i = 0; i < chunks; ++i) {
       b.gemm(r, 1, chunks);
@@ -130,57 +150,18 @@ inline Trace copy_engine(int ranks, Size size, int chunks) {
       const uint32_t sent = b.add(r, static_cast<uint32_t>(1 + d), OpKind::kEventRecord, "cudaEventRecord");
       b.add(r, 1, OpKind::kEventWait, "cudaStreamWaitEvent", {sent});
     }
-    b.kernel(r, 1, "closing_barrier", barrier);
+    b.kernel(r, 1, kBarrier.kernel, counters_of(kBarrier));
     b.mark(r, "done");
   }
   return b.trace;
 }
 
-// A GEMM, then a kernel that copies the slice to the peers between barriers.
-inline Trace split_phase(int ranks, Size size) {
+// One kernel, or a GEMM and a kernel.
+inline Trace seed(int ranks, Size size, const Recorded& kernel, bool gemm = false) {
   TraceBuilder b(ranks, size);
-  const auto slice = static_cast<uint64_t>(size.s / ranks * size.n * 2);
-  const auto peers = static_cast<uint64_t>(ranks - 1);
-  GridCounters c;
-  c.blocks = 64;
-  c.threads_per_block = 512;
-  c.resident_limit = 4 * 132;
-  c.global_load_bytes = slice * peers;
-  c.peer_store_bytes = slice * peers;
-  c.warp_instructions = slice * peers / 512 * 8;
-  c.lane_instructions = c.warp_instructions * 32;
-  c.global_transactions = 2 * slice * peers / 32;
-  c.system_fences = 128;
   for (int r = 0; r < ranks; ++r) {
-    b.gemm(r, 1, 1);
-    b.kernel(r, 1, "push", c);
-    b.mark(r, "done");
-  }
-  return b.trace;
-}
-
-// The fused mma.sync kernel with 128 x 128 tiles; counters as its main loop and epilogue give them.
-inline Trace tile_store(int ranks, Size size) {
-  TraceBuilder b(ranks, size);
-  const int64_t rows = size.s / ranks;
-  const int64_t blocks = (rows / 128) * (size.n / 128);
-  const int64_t steps = size.k / 64;
-  const auto u = [](int64_t value) { return static_cast<uint64_t>(value); };
-  GridCounters c;
-  c.blocks = static_cast<uint32_t>(blocks);
-  c.threads_per_block = 256;
-  c.resident_limit = 2 * 132;
-  c.tensor_flops = u(2 * rows * size.n * size.k);
-  c.warp_instructions = u(blocks * 8 * (steps * 190 + 500));
-  c.lane_instructions = c.warp_instructions * 32;
-  c.global_load_bytes = u(blocks * steps * 2 * 128 * 64 * 2);
-  c.global_store_bytes = u(rows * size.n * 2);
-  c.peer_store_bytes = c.global_store_bytes * u(ranks - 1);
-  c.shared_bytes = u(blocks * steps * 8 * 4 * 6 * 512 + blocks * 2 * 128 * 128 * 2);
-  c.global_transactions = (c.global_load_bytes + c.global_store_bytes) / 32;
-  c.system_fences = 4;
-  for (int r = 0; r < ranks; ++r) {
-    b.kernel(r, 1, "gemm_tile_store", c);
+    if (gemm) b.gemm(r, 1, 1);
+    b.kernel(r, 1, kernel.kernel, counters_of(kernel));
     b.mark(r, "done");
   }
   return b.trace;
