@@ -17,6 +17,7 @@ constexpr int64_t kMaxRanks = 16;
 
 constexpr std::array<std::string_view, 7> kStages{"lint", "compile", "emulate", "run", "stress", "bench", "confirm"};
 constexpr std::array<std::string_view, 3> kTargets{"cuda", "emu", "cpu"};
+constexpr std::array<std::string_view, 4> kSchedules{"round_robin", "random", "priority", "delay_rank"};
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -115,6 +116,22 @@ Status parse_stages(const nlohmann::json& object, std::string_view origin, Job& 
   return {};
 }
 
+// Optional: "emu":{"schedule":{"kind":"priority","seed":7,"delayed_rank":0}}.
+Status parse_schedule(const nlohmann::json& object, std::string_view origin, Job& job) {
+  const auto* emu = find_member(object, "emu");
+  const auto* schedule = emu != nullptr && emu->is_object() ? find_member(*emu, "schedule") : nullptr;
+  if (schedule == nullptr) return {};
+  auto kind = get_string(*schedule, "kind", origin);
+  if (!kind) return fail(kind.error());
+  if (std::find(kSchedules.begin(), kSchedules.end(), *kind) == kSchedules.end()) {
+    return bad(origin, "emu.schedule.kind", "unknown schedule '" + printable(shorten(*kind, 40)) + "'",
+               "Use " + join(names_of(kSchedules), ", ") + ".");
+  }
+  job.schedule = {std::move(*kind), int_or(*schedule, "seed", 1),
+                  static_cast<int>(std::clamp<int64_t>(int_or(*schedule, "delayed_rank", 0), 0, job.n_ranks - 1))};
+  return {};
+}
+
 }  // namespace
 
 std::string_view stage_name(Stage stage) { return kStages[static_cast<std::size_t>(stage)]; }
@@ -187,6 +204,7 @@ Result<Job> parse_job(std::string_view text, std::string_view origin) {
   }
   if (auto done = parse_candidate(*object, origin, job); !done) return fail(done.error());
   if (auto done = parse_stages(*object, origin, job); !done) return fail(done.error());
+  if (auto done = parse_schedule(*object, origin, job); !done) return fail(done.error());
   return job;
 }
 
@@ -213,6 +231,11 @@ std::string print_job(const Job& job) {
   if (!job.parent.empty()) object["candidate"]["parent"] = job.parent;
   if (!job.baseline_of.empty()) object["baseline_of"] = job.baseline_of;
   if (!job.compare_all) object["compare"] = job.compare;
+  if (!job.schedule.kind.empty()) {
+    object["emu"]["schedule"] = {{"kind", job.schedule.kind},
+                                 {"seed", job.schedule.seed},
+                                 {"delayed_rank", job.schedule.delayed_rank}};
+  }
   return dump_json(object);
 }
 

@@ -33,6 +33,13 @@ struct Carried {
   int nccl_version = 0;            // of the headers that they were built with
 };
 
+// emu: how every emulation of the job is scheduled; kind empty: the stages choose.
+struct JobSchedule {
+  std::string kind;  // round_robin, random, priority, delay_rank
+  int64_t seed = 1;
+  int delayed_rank = 0;
+};
+
 struct Job {
   std::string id;                 // 64 lower-case hex digits; an opaque name
   std::string task;               // folder
@@ -51,6 +58,7 @@ struct Job {
   bool compare_all = true;        // `compare` was missing
   uint64_t seed = 1;
   std::vector<Stage> stages;      // sorted, each once
+  JobSchedule schedule{};
   Carried carried{};
 
   [[nodiscard]] bool wants(Stage stage) const;

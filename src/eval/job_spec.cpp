@@ -88,7 +88,11 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
                         {"iteration", budget_ms},
                         {"teardown", kTeardownMs}}}};
   if (emu) {
-    spec["emu"] = {{"schedule", {{"kind", plan.schedule}, {"seed", plan.seed >> 1}, {"delayed_rank", plan.delayed_rank}}},
+    nlohmann::json schedule{{"kind", plan.schedule}, {"seed", plan.seed >> 1}, {"delayed_rank", plan.delayed_rank}};
+    if (const JobSchedule& asked = job.schedule; !asked.kind.empty()) {
+      schedule = {{"kind", asked.kind}, {"seed", asked.seed}, {"delayed_rank", asked.delayed_rank}};
+    }
+    spec["emu"] = {{"schedule", std::move(schedule)},
                    {"checks", plan.checks},
                    {"profile", paths.profile},
                    {"step_limit", kStepLimit}};

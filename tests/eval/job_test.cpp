@@ -22,6 +22,23 @@ TEST(Job, ReadsALineAndPrintsItAgain) {
   EXPECT_EQ(print_job(*again), print_job(*job));
 }
 
+TEST(Job, AsksForAScheduleOfTheEmulator) {
+  auto object = job_object();
+  object["emu"]["schedule"] = {{"kind", "delay_rank"}, {"seed", 12}, {"delayed_rank", 9}};
+  auto job = parse_job(object.dump(), "test");
+  ASSERT_TRUE(job) << job.error().text();
+  EXPECT_EQ(job->schedule.kind, "delay_rank");
+  EXPECT_EQ(job->schedule.seed, 12);
+  EXPECT_EQ(job->schedule.delayed_rank, 1);  // one of the ranks that there are
+  auto again = parse_job(print_job(*job), "again");
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(again->schedule.kind, "delay_rank");
+  object["emu"]["schedule"]["kind"] = "lucky";
+  job = parse_job(object.dump(), "test");
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().text().find("round_robin"), std::string::npos) << job.error().text();
+}
+
 struct Bad {
   const char* key;
   nlohmann::json value;
