@@ -19,7 +19,7 @@ namespace sculler::emu::client {
 namespace {
 
 struct Process {
-  std::mutex send;              // requests on the main socket: its thread's, and announcements of other threads
+  std::mutex send;  // requests on the main socket: its thread's, and announcements of other threads
   int main_fd = -1;
   pid_t owner = 0;
   bool main_taken = false;
@@ -84,9 +84,11 @@ void start() {
   const char* text = std::getenv("SCULLER_VM_FD");
   char* end = nullptr;
   const long fd = text != nullptr ? std::strtol(text, &end, 10) : -1;
-  if (text == nullptr || end == text || *end != '\0' || fd < 0 || ::fcntl(static_cast<int>(fd), F_GETFD) < 0) {
+  if (text == nullptr || end == text || *end != '\0' || fd < 0 ||
+      ::fcntl(static_cast<int>(fd), F_GETFD) < 0) {
     std::fprintf(stderr,
-                 "sculler: no emulator: SCULLER_VM_FD names no open socket; start the program with `sculler-vm --run N -- "
+                 "sculler: no emulator: SCULLER_VM_FD names no open socket; start the program with "
+                 "`sculler-vm --run N -- "
                  "PROGRAM`\n");
     return;
   }
@@ -102,8 +104,9 @@ void start() {
   hello.pid = static_cast<uint32_t>(p.owner);
   wire::ReplyHeader header;
   std::vector<uint8_t> body;
-  if (!send_request(*c, wire::Op::kHello, wire::encode(hello), -1) || !receive_reply(*c, header, body) ||
-      header.status != kSuccess || !wire::decode(body, p.world)) {
+  if (!send_request(*c, wire::Op::kHello, wire::encode(hello), -1) ||
+      !receive_reply(*c, header, body) || header.status != kSuccess ||
+      !wire::decode(body, p.world)) {
     lost();
   }
   set_up_ranges(p.world, c->inbox.take_fd());
@@ -137,7 +140,8 @@ Connection* connection() {
   {
     Process& p = process();
     const std::lock_guard lock(p.send);
-    sent = wire::send_all(p.main_fd, {reinterpret_cast<const uint8_t*>(&header), sizeof header}, pair[1]);
+    sent = wire::send_all(p.main_fd, {reinterpret_cast<const uint8_t*>(&header), sizeof header},
+                          pair[1]);
   }
   ::close(pair[1]);
   if (!sent) lost();
@@ -150,9 +154,13 @@ int any_socket() {
   return process().main_fd;
 }
 
-const wire::HelloReply* world() { return ready() ? &process().world : nullptr; }
+const wire::HelloReply* world() {
+  return ready() ? &process().world : nullptr;
+}
 
-const std::string& last_failure() { return t_failure; }
+const std::string& last_failure() {
+  return t_failure;
+}
 
 int exchange(wire::Op op, std::span<const uint8_t> request, std::vector<uint8_t>& reply, int fd) {
   Connection* c = connection();
@@ -169,8 +177,8 @@ int exchange(wire::Op op, std::span<const uint8_t> request, std::vector<uint8_t>
 }
 
 int unsupported(std::string_view function, std::string_view why) {
-  std::fprintf(stderr, "sculler: UNSUPPORTED: %.*s%s%.*s\n", static_cast<int>(function.size()), function.data(),
-               why.empty() ? "" : ": ", static_cast<int>(why.size()), why.data());
+  std::fprintf(stderr, "sculler: UNSUPPORTED: %.*s%s%.*s\n", static_cast<int>(function.size()),
+               function.data(), why.empty() ? "" : ": ", static_cast<int>(why.size()), why.data());
   wire::ReportUnsupported report;
   report.what = function;
   report.why = why;
@@ -185,7 +193,8 @@ int host_function(uint64_t stream, void (*function)(void*), void* argument) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    // Its connection is announced before the first function is, so that the VM knows whom to expect.
+    // Its connection is announced before the first function is, so that the VM knows whom to
+    // expect.
     std::promise<void> announced;
     std::thread([&announced] {
       connection();

@@ -1,4 +1,5 @@
-// The calling thread's connection to the VM and what the process knows about it; internal to the client library.
+// The calling thread's connection to the VM and what the process knows about it; internal to the
+// client library.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,12 @@ struct Connection {
 
 // Null where there is no VM. Makes a connection of its own for every thread but the first.
 Connection* connection();
-// For the fault handler: the thread's descriptor if it has one, else the process's, else -1. Async-signal-safe.
+// For the fault handler: the thread's descriptor if it has one, else the process's, else -1.
+// Async-signal-safe.
 int any_socket();
 
-// Maps the rank's host memory, reserves the device ranges and installs the fault handler (ranges.cpp).
+// Maps the rank's host memory, reserves the device ranges and installs the fault handler
+// (ranges.cpp).
 void set_up_ranges(const wire::HelloReply& world, int host_fd);
 
 }  // namespace sculler::emu::client

@@ -59,7 +59,9 @@ std::vector<PtxImage> find_ptx(const void* image, std::string& why) {
     return find_ptx(wrapper.data, why);
   }
   if (magic == 0x464c457f) {
-    why = "the image is a cubin (machine code): the emulator runs PTX; compile with code=compute_90a as well";
+    why =
+        "the image is a cubin (machine code): the emulator runs PTX; compile with code=compute_90a "
+        "as well";
     return found;
   }
   if (magic != kFatbinMagic) {
@@ -79,7 +81,9 @@ std::vector<PtxImage> find_ptx(const void* image, std::string& why) {
   while (at + sizeof(EntryHeader) <= end) {
     EntryHeader entry{};
     std::memcpy(&entry, at, sizeof entry);
-    if (entry.header_bytes < sizeof entry || entry.bytes > static_cast<uint64_t>(end - at) - entry.header_bytes) break;
+    if (entry.header_bytes < sizeof entry ||
+        entry.bytes > static_cast<uint64_t>(end - at) - entry.header_bytes)
+      break;
     if (entry.kind == kKindPtx) {
       if ((entry.flags & (kFlagLz4 | kFlagZstd)) != 0) {
         compressed = true;
@@ -92,7 +96,8 @@ std::vector<PtxImage> find_ptx(const void* image, std::string& why) {
   }
   if (found.empty()) {
     why = compressed ? "its PTX is compressed: compile with nvcc --no-compress"
-                     : "it holds no PTX: compile with -gencode arch=compute_90a,code=compute_90a (or code=[compute_90a,sm_90a])";
+                     : "it holds no PTX: compile with -gencode arch=compute_90a,code=compute_90a "
+                       "(or code=[compute_90a,sm_90a])";
   }
   return found;
 }

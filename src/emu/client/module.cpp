@@ -35,7 +35,9 @@ int load_locked(Module& module) {
   }
   if (best == nullptr) {
     module.status = kNoBinaryForDevice;
-    std::fprintf(stderr, "sculler: the module has PTX for newer devices only; compile with -gencode arch=compute_%ua,...\n",
+    std::fprintf(stderr,
+                 "sculler: the module has PTX for newer devices only; compile with -gencode "
+                 "arch=compute_%ua,...\n",
                  limit);
     return module.status;
   }
@@ -52,10 +54,11 @@ int load_locked(Module& module) {
 
 int check_shape(const Kernel& kernel, const LaunchShape& shape) {
   if (shape.dynamic_shared > static_cast<uint32_t>(std::max(kernel.max_dynamic_shared, 0))) {
-    std::fprintf(stderr,
-                 "sculler: launch of %s asks for %u bytes of dynamic shared memory and may use %d: call "
-                 "cudaFuncSetAttribute(..., cudaFuncAttributeMaxDynamicSharedMemorySize, ...) first\n",
-                 kernel.name.c_str(), shape.dynamic_shared, kernel.max_dynamic_shared);
+    std::fprintf(
+        stderr,
+        "sculler: launch of %s asks for %u bytes of dynamic shared memory and may use %d: call "
+        "cudaFuncSetAttribute(..., cudaFuncAttributeMaxDynamicSharedMemorySize, ...) first\n",
+        kernel.name.c_str(), shape.dynamic_shared, kernel.max_dynamic_shared);
     return kInvalidValue;
   }
   return kSuccess;
@@ -74,7 +77,8 @@ int send_launch(Kernel& kernel, const LaunchShape& shape, std::vector<uint8_t> p
   request.params = std::move(params);
   const int error = call(request);
   if (error != kSuccess && !last_failure().empty()) {
-    std::fprintf(stderr, "sculler: launch of %s: %s\n", kernel.name.c_str(), last_failure().c_str());
+    std::fprintf(stderr, "sculler: launch of %s: %s\n", kernel.name.c_str(),
+                 last_failure().c_str());
   }
   return error;
 }
@@ -122,10 +126,12 @@ int find_kernel(Module* module, std::string_view name, Kernel*& kernel) {
   const int error = call(request, kernel->info);
   if (error == kSuccess && kernel->info.param_offsets.size() == kernel->info.param_bytes.size()) {
     kernel->resolved = true;
-    kernel->max_dynamic_shared = (48 << 10) - static_cast<int32_t>(std::min<uint32_t>(kernel->info.static_shared, 48 << 10));
+    kernel->max_dynamic_shared =
+        (48 << 10) - static_cast<int32_t>(std::min<uint32_t>(kernel->info.static_shared, 48 << 10));
     return kSuccess;
   }
-  if (!last_failure().empty()) std::fprintf(stderr, "sculler: kernel %s: %s\n", kernel->name.c_str(), last_failure().c_str());
+  if (!last_failure().empty())
+    std::fprintf(stderr, "sculler: kernel %s: %s\n", kernel->name.c_str(), last_failure().c_str());
   return error == kSuccess ? static_cast<int>(kUnknown) : error;
 }
 
@@ -153,7 +159,8 @@ int launch(Kernel& kernel, const LaunchShape& shape, void* const* args) {
 }
 
 int launch_packed(Kernel& kernel, const LaunchShape& shape, const void* params, uint64_t bytes) {
-  if (bytes > kernel.info.all_param_bytes || (bytes != 0 && params == nullptr)) return kInvalidValue;
+  if (bytes > kernel.info.all_param_bytes || (bytes != 0 && params == nullptr))
+    return kInvalidValue;
   std::vector<uint8_t> copy(kernel.info.all_param_bytes);
   if (bytes != 0) std::memcpy(copy.data(), params, bytes);
   return send_launch(kernel, shape, std::move(copy));

@@ -1,4 +1,5 @@
-// The rank's view of the VM's address ranges, and the handler that names a host access to device memory.
+// The rank's view of the VM's address ranges, and the handler that names a host access to device
+// memory.
 #include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,7 +23,8 @@ namespace {
 int g_rank = -1;
 struct sigaction g_previous[2];
 
-// Sends ReportHostAccess from a fixed buffer and waits a moment for the answer, so that the VM has it before the death.
+// Sends ReportHostAccess from a fixed buffer and waits a moment for the answer, so that the VM has
+// it before the death.
 void report(uint64_t address, bool is_write, const char* where) {
   const int fd = any_socket();
   if (fd < 0) return;
@@ -57,13 +59,16 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     Dl_info module{};
     if (::dladdr(reinterpret_cast<void*>(pc), &module) != 0 && module.dli_fname != nullptr) {
       const char* slash = std::strrchr(module.dli_fname, '/');
-      std::snprintf(where, sizeof where, "%s in %s+0x%llx", module.dli_sname != nullptr ? module.dli_sname : "code",
-                    slash != nullptr ? slash + 1 : module.dli_fname,
-                    static_cast<unsigned long long>(pc - reinterpret_cast<uint64_t>(module.dli_fbase)));
+      std::snprintf(
+          where, sizeof where, "%s in %s+0x%llx",
+          module.dli_sname != nullptr ? module.dli_sname : "code",
+          slash != nullptr ? slash + 1 : module.dli_fname,
+          static_cast<unsigned long long>(pc - reinterpret_cast<uint64_t>(module.dli_fbase)));
     }
     char line[400];
-    const int n = std::snprintf(line, sizeof line, "sculler: host %s of device memory at 0x%llx (%s)\n",
-                                is_write ? "write" : "read", static_cast<unsigned long long>(address), where);
+    const int n =
+        std::snprintf(line, sizeof line, "sculler: host %s of device memory at 0x%llx (%s)\n",
+                      is_write ? "write" : "read", static_cast<unsigned long long>(address), where);
     [[maybe_unused]] const auto written = ::write(2, line, static_cast<std::size_t>(n));
     report(address, is_write, where);
   }
@@ -75,17 +80,21 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 
 void set_up_ranges(const wire::HelloReply& world, int host_fd) {
   g_rank = world.rank;
-  // Addresses that the kernel does not hand out by itself; the reservation keeps explicit mappings away. Where a limit on
-  // address space forbids it, an access faults all the same.
+  // Addresses that the kernel does not hand out by itself; the reservation keeps explicit mappings
+  // away. Where a limit on address space forbids it, an access faults all the same.
   ::mmap(reinterpret_cast<void*>(kDeviceBase), kRankStride * kMaxRanks, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (host_fd >= 0) {
     struct stat info{};
     if (::fstat(host_fd, &info) == 0 && info.st_size > 0) {
       const auto bytes = std::min<uint64_t>(static_cast<uint64_t>(info.st_size), kRankStride);
-      auto* want = reinterpret_cast<void*>(kHostBase + static_cast<uint64_t>(world.rank) * kRankStride);
-      void* got = ::mmap(want, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, host_fd, 0);
-      if (got != want) std::fprintf(stderr, "sculler: pinned memory cannot be mapped at its address in this process\n");
+      auto* want =
+          reinterpret_cast<void*>(kHostBase + static_cast<uint64_t>(world.rank) * kRankStride);
+      void* got = ::mmap(want, bytes, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, host_fd, 0);
+      if (got != want)
+        std::fprintf(stderr,
+                     "sculler: pinned memory cannot be mapped at its address in this process\n");
     }
     ::close(host_fd);
   }
@@ -97,7 +106,9 @@ void set_up_ranges(const wire::HelloReply& world, int host_fd) {
   ::sigaction(SIGBUS, &action, &g_previous[1]);
 }
 
-bool is_device(uint64_t address) { return address >= kDeviceBase && address < kDeviceBase + kRankStride * kMaxRanks; }
+bool is_device(uint64_t address) {
+  return address >= kDeviceBase && address < kDeviceBase + kRankStride * kMaxRanks;
+}
 
 bool is_host(uint64_t address) {
   if (g_rank < 0) return false;

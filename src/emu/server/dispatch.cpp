@@ -1,258 +1,11 @@
-// Requests of the wire as calls of the device layer. Fields are checked here for shape (sizes, enumerations, ownership of
-// kernels and internal memory); what they mean is checked by the device layer.
-#include <algorithm>
-#include <cstdio>
-
-#include "emu/server/server.h"
+// Requests of the wire as calls of the device layer: streams, work, graphs and libraries;
+// serve_memory.h has the rest.
+#include "emu/server/serve_memory.h"
 
 namespace sculler::emu {
 
-namespace {
-constexpr uint64_t kMaxInternalBytes = 1 << 20;
-constexpr uint64_t kMaxRows = 1 << 24;
-
-std::string bounded(std::string text, std::size_t limit = 400) {
-  if (text.size() > limit) text.resize(limit);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 32 || static_cast<unsigned char>(c) > 126) c = '?';
-  }
-  return text;
-}
-std::array<uint32_t, 3> array(const wire::Dim3& d) { return {d.x, d.y, d.z}; }
-}  // namespace
-
-struct Server::Serve {
-  Server& server;
-  Machine& machine;
-  Host host;
-  Rank& rank;
-
-  template <class Reply>
-  static Answer answer(const Outcome& outcome, const Reply& reply) {
-    Answer a;
-    a.outcome = outcome;
-    a.body = wire::encode(reply);
-    return a;
-  }
-  static Answer answer(const Outcome& outcome) { return answer(outcome, wire::Empty{}); }
-  static Answer code(int error) { return answer(Outcome{error, 0}); }
-  static Answer malformed() {
-    Answer a;
-    a.malformed = true;
-    return a;
-  }
-
-  // ---- connection
-  Answer operator()(const wire::Hello& m) const {
-    if (rank.hello || m.version != wire::kVersion) return malformed();
-    rank.hello = true;
-    const DeviceProperties& p = machine.properties();
-    wire::HelloReply reply;
-    reply.rank = host.rank;
-    reply.n_ranks = static_cast<int32_t>(server.ranks_.size());
-    reply.multicast_allowed = server.config_.multicast_allowed;
-    reply.memory_bytes = p.limits.memory_bytes;
-    reply.total_memory = p.total_memory;
-    reply.major = p.major;
-    reply.minor = p.minor;
-    reply.l2_bytes = p.l2_bytes;
-    reply.clock_khz = p.clock_khz;
-    reply.memory_clock_khz = p.memory_clock_khz;
-    reply.memory_bus_bits = p.memory_bus_bits;
-    reply.copy_engines = p.copy_engines;
-    reply.sms = p.limits.sms;
-    reply.shared_per_sm = p.limits.shared_per_sm;
-    reply.shared_per_block = p.limits.shared_per_block;
-    reply.registers_per_sm = p.limits.registers_per_sm;
-    reply.warps_per_sm = p.limits.warps_per_sm;
-    reply.blocks_per_sm = p.limits.blocks_per_sm;
-    reply.shared_reserved = p.limits.shared_reserved;
-    reply.threads_per_block = p.limits.threads_per_block;
-    reply.device_name = p.name;
-    Answer a = answer({}, reply);
-    a.fd = machine.memory().host_fd(host.rank);
-    return a;
-  }
-  Answer operator()(const wire::ReportUnsupported& m) const {
-    if (rank.report.unsupported.size() < 16) {
-      std::string text = bounded(m.what, 120);
-      if (!m.why.empty()) text += ": " + bounded(m.why);
-      rank.report.unsupported.push_back(std::move(text));
-    }
-    return code(0);
-  }
-  Answer operator()(const wire::ReportHostAccess& m) const {
-    rank.report.host_access = std::string("host ") + (m.is_write ? "write" : "read") + " of device memory at " +
-                              machine.memory().describe(m.address) + " (" + bounded(m.where, 200) +
-                              "): copy it with cudaMemcpy";
-    return code(0);
-  }
-
-  // ---- modules
-  Answer operator()(const wire::LoadModule& m) const {
-    ModuleId id = 0;
-    const Outcome outcome = machine.load_module(host, m.ptx, &id);
-    note(outcome, "");
-    wire::ModuleReply reply;
-    reply.module = id;
-    return answer(outcome, reply);
-  }
-  Answer operator()(const wire::UnloadModule& m) const {
-    if (m.module > UINT32_MAX) return malformed();
-    return answer(machine.unload_module(host, static_cast<ModuleId>(m.module)));
-  }
-  Answer operator()(const wire::GetKernel& m) const {
-    if (m.module > UINT32_MAX) return malformed();
-    KernelId id = 0;
-    const Outcome outcome = machine.get_kernel(host, static_cast<ModuleId>(m.module), m.name, &id);
-    note(outcome, m.name);
-    if (outcome.error != 0) return answer(outcome);
-    rank.kernels.insert(id);
-    const KernelInfo& info = machine.engine().info(id);
-    wire::KernelReply reply;
-    reply.kernel = id;
-    for (const KernelInfo::Param& param : info.params) {
-      reply.param_offsets.push_back(param.offset);
-      reply.param_bytes.push_back(param.bytes);
-    }
-    reply.all_param_bytes = info.param_bytes;
-    reply.registers = info.registers;
-    reply.static_shared = info.static_shared;
-    reply.local_bytes = info.local_bytes;
-    reply.max_threads = info.max_threads;
-    reply.cluster = info.cluster;
-    return answer(outcome, reply);
-  }
-  // What the engine does not know is a verdict, not just an error that the program may ignore.
-  void note(const Outcome& outcome, const std::string& kernel) const {
-    if (outcome.error != kCudaNotSupported || rank.report.unsupported.size() >= 16) return;
-    std::string text = machine.explain(host.rank);
-    if (text.empty()) text = "kernel " + bounded(kernel);
-    rank.report.unsupported.push_back(std::move(text));
-  }
-  Answer operator()(const wire::GetGlobal& m) const {
-    if (m.module > UINT32_MAX) return malformed();
-    wire::GlobalReply reply;
-    const Outcome outcome =
-        machine.get_global(host, static_cast<ModuleId>(m.module), m.name, &reply.address, &reply.bytes);
-    return answer(outcome, reply);
-  }
-  Answer operator()(const wire::Occupancy& m) const {
-    const auto id = static_cast<KernelId>(m.kernel);
-    if (m.kernel > UINT32_MAX || !rank.kernels.contains(id)) return code(kCudaInvalidResourceHandle);
-    wire::OccupancyReply reply;
-    reply.blocks_per_sm = machine.engine().max_active_blocks_per_sm(id, m.threads, m.dynamic_shared);
-    return answer({}, reply);
-  }
-
-  // ---- memory
-  Answer operator()(const wire::Allocate& m) const {
-    wire::AddressReply reply;
-    Outcome outcome;
-    switch (m.kind) {
-      case wire::MemoryKind::kDevice:
-        outcome = m.ordered ? machine.malloc_async(host, m.bytes, m.stream, &reply.address)
-                            : machine.malloc(host, m.bytes, &reply.address);
-        break;
-      case wire::MemoryKind::kPinned:
-        outcome = machine.malloc_host(host, m.bytes, false, &reply.address);
-        break;
-      case wire::MemoryKind::kManaged:
-        outcome = machine.malloc_host(host, m.bytes, true, &reply.address);
-        break;
-      default:
-        return malformed();
-    }
-    return answer(outcome, reply);
-  }
-  Answer operator()(const wire::Free& m) const {
-    if (m.ordered) return answer(machine.free_async(host, m.address, m.stream));
-    const Allocation* allocation = machine.pointer_info(m.address);
-    const bool on_host = allocation != nullptr && (allocation->kind == Allocation::Kind::kPinned ||
-                                                   allocation->kind == Allocation::Kind::kManaged);
-    return answer(on_host ? machine.free_host(host, m.address) : machine.free(host, m.address));
-  }
-  Answer operator()(const wire::PointerInfo& m) const {
-    wire::PointerReply reply;
-    const Allocation* a = machine.pointer_info(m.address);
-    if (a != nullptr && a->live && (a->rank == host.rank || a->peer_accessible)) {
-      reply.rank = a->rank;
-      reply.begin = a->begin;
-      reply.bytes = a->bytes;
-      switch (a->kind) {
-        case Allocation::Kind::kPinned: reply.kind = wire::MemoryKind::kPinned; break;
-        case Allocation::Kind::kManaged: reply.kind = wire::MemoryKind::kManaged; break;
-        case Allocation::Kind::kNccl: reply.kind = wire::MemoryKind::kNccl; break;
-        default: reply.kind = wire::MemoryKind::kDevice; break;
-      }
-    }
-    return answer({}, reply);
-  }
-  Answer operator()(const wire::MemoryInfo&) const {
-    wire::MemoryReply reply;
-    const Outcome outcome = machine.memory_info(host, &reply.free_bytes, &reply.total_bytes);
-    return answer(outcome, reply);
-  }
-
-  // ---- copies
-  Answer operator()(const wire::Copy& m) const {
-    if (m.height > kMaxRows) return malformed();
-    CopyRequest request;
-    request.destination = m.to;
-    request.source = m.from;
-    request.width = m.width;
-    request.height = m.height;
-    request.destination_pitch = m.to_pitch;
-    request.source_pitch = m.from_pitch;
-    request.stream = m.stream;
-    request.blocking = m.blocking;
-    return answer(machine.copy(host, std::move(request)));
-  }
-  Answer operator()(const wire::CopyIn& m) const {
-    if (m.height == 0 || m.data.size() > wire::kChunkBytes || m.width > wire::kChunkBytes ||
-        m.data.size() / m.height != m.width || m.data.size() % m.height != 0) {
-      return malformed();
-    }
-    CopyRequest request;
-    request.destination = m.to;
-    request.destination_pitch = m.to_pitch;
-    request.width = m.width;
-    request.height = m.height;
-    request.host_source = m.data;
-    request.stream = m.stream;
-    request.blocking = m.blocking;
-    return answer(machine.copy(host, std::move(request)));
-  }
-  Answer operator()(const wire::CopyOut& m) const {
-    if (m.height == 0 || m.width > wire::kChunkBytes || m.height > wire::kChunkBytes ||
-        m.width * m.height > wire::kChunkBytes) {
-      return malformed();
-    }
-    CopyRequest request;
-    request.source = m.from;
-    request.source_pitch = m.from_pitch;
-    request.width = m.width;
-    request.height = m.height;
-    request.host_destination = true;
-    request.stream = m.stream;
-    request.blocking = true;
-    Answer a = answer(machine.copy(host, std::move(request)));
-    a.wants_data = true;
-    return a;
-  }
-  Answer operator()(const wire::Fill& m) const {
-    if (m.height > kMaxRows || (m.element_bytes != 1 && m.element_bytes != 2 && m.element_bytes != 4)) return malformed();
-    MemsetRequest request;
-    request.destination = m.to;
-    request.width = m.width;
-    request.height = m.height;
-    request.pitch = m.pitch;
-    request.value = m.value;
-    request.value_bytes = m.element_bytes;
-    request.stream = m.stream;
-    request.blocking = m.blocking;
-    return answer(machine.set(host, request));
-  }
+struct Server::Serve : Server::ServeMemory {
+  using ServeMemory::operator();
 
   // ---- streams and events
   Answer operator()(const wire::StreamCreate& m) const {
@@ -260,10 +13,18 @@ struct Server::Serve {
     const Outcome outcome = machine.stream_create(host, m.flags, m.priority, &reply.handle);
     return answer(outcome, reply);
   }
-  Answer operator()(const wire::StreamDestroy& m) const { return answer(machine.stream_destroy(host, m.handle)); }
-  Answer operator()(const wire::StreamQuery& m) const { return answer(machine.stream_query(host, m.handle)); }
-  Answer operator()(const wire::StreamSynchronize& m) const { return answer(machine.stream_synchronize(host, m.handle)); }
-  Answer operator()(const wire::DeviceSynchronize&) const { return answer(machine.device_synchronize(host)); }
+  Answer operator()(const wire::StreamDestroy& m) const {
+    return answer(machine.stream_destroy(host, m.handle));
+  }
+  Answer operator()(const wire::StreamQuery& m) const {
+    return answer(machine.stream_query(host, m.handle));
+  }
+  Answer operator()(const wire::StreamSynchronize& m) const {
+    return answer(machine.stream_synchronize(host, m.handle));
+  }
+  Answer operator()(const wire::DeviceSynchronize&) const {
+    return answer(machine.device_synchronize(host));
+  }
   Answer operator()(const wire::StreamWaitEvent& m) const {
     return answer(machine.stream_wait_event(host, m.stream, m.event));
   }
@@ -282,10 +43,18 @@ struct Server::Serve {
     const Outcome outcome = machine.event_create(host, m.flags, &reply.handle);
     return answer(outcome, reply);
   }
-  Answer operator()(const wire::EventDestroy& m) const { return answer(machine.event_destroy(host, m.handle)); }
-  Answer operator()(const wire::EventQuery& m) const { return answer(machine.event_query(host, m.handle)); }
-  Answer operator()(const wire::EventSynchronize& m) const { return answer(machine.event_synchronize(host, m.handle)); }
-  Answer operator()(const wire::EventRecord& m) const { return answer(machine.event_record(host, m.event, m.stream)); }
+  Answer operator()(const wire::EventDestroy& m) const {
+    return answer(machine.event_destroy(host, m.handle));
+  }
+  Answer operator()(const wire::EventQuery& m) const {
+    return answer(machine.event_query(host, m.handle));
+  }
+  Answer operator()(const wire::EventSynchronize& m) const {
+    return answer(machine.event_synchronize(host, m.handle));
+  }
+  Answer operator()(const wire::EventRecord& m) const {
+    return answer(machine.event_record(host, m.event, m.stream));
+  }
   Answer operator()(const wire::EventElapsed& m) const {
     wire::ElapsedReply reply;
     const Outcome outcome = machine.event_elapsed_ms(host, m.begin, m.end, &reply.milliseconds);
@@ -295,7 +64,8 @@ struct Server::Serve {
   // ---- work
   Answer operator()(const wire::Launch& m) const {
     const auto id = static_cast<KernelId>(m.kernel);
-    if (m.kernel > UINT32_MAX || !rank.kernels.contains(id)) return code(kCudaInvalidDeviceFunction);
+    if (m.kernel > UINT32_MAX || !rank.kernels.contains(id))
+      return code(kCudaInvalidDeviceFunction);
     if (m.params.size() != machine.engine().info(id).param_bytes) return malformed();
     KernelLaunch launch;
     launch.kernel = id;
@@ -312,7 +82,8 @@ struct Server::Serve {
     return answer(machine.launch_host_function(host, m.stream, m.function, m.argument));
   }
   Answer operator()(const wire::HostFunctionNext& m) const {
-    if (host.thread == 0 || (m.done != 0 && rank.host_running.erase(m.done) == 0)) return malformed();
+    if (host.thread == 0 || (m.done != 0 && rank.host_running.erase(m.done) == 0))
+      return malformed();
     if (m.done != 0) machine.host_call_done(m.done);
     Answer a;
     a.silent = true;
@@ -328,7 +99,8 @@ struct Server::Serve {
     return answer(machine.stream_write_value(host, value));
   }
   Answer operator()(const wire::WaitValue& m) const {
-    if ((m.bytes != 4 && m.bytes != 8) || m.compare > wire::WaitValue::Compare::kNor) return malformed();
+    if ((m.bytes != 4 && m.bytes != 8) || m.compare > wire::WaitValue::Compare::kNor)
+      return malformed();
     StreamValue value;
     value.address = m.address;
     value.value = m.value;
@@ -353,14 +125,20 @@ struct Server::Serve {
     const Outcome outcome = machine.graph_node_count(host, m.graph, &reply.nodes);
     return answer(outcome, reply);
   }
-  Answer operator()(const wire::GraphDestroy& m) const { return answer(machine.graph_destroy(host, m.handle)); }
-  Answer operator()(const wire::GraphExecDestroy& m) const { return answer(machine.graph_exec_destroy(host, m.handle)); }
+  Answer operator()(const wire::GraphDestroy& m) const {
+    return answer(machine.graph_destroy(host, m.handle));
+  }
+  Answer operator()(const wire::GraphExecDestroy& m) const {
+    return answer(machine.graph_exec_destroy(host, m.handle));
+  }
   Answer operator()(const wire::GraphInstantiate& m) const {
     wire::HandleReply reply;
     const Outcome outcome = machine.graph_instantiate(host, m.graph, &reply.handle);
     return answer(outcome, reply);
   }
-  Answer operator()(const wire::GraphLaunch& m) const { return answer(machine.graph_launch(host, m.exec, m.stream)); }
+  Answer operator()(const wire::GraphLaunch& m) const {
+    return answer(machine.graph_launch(host, m.exec, m.stream));
+  }
 
   // ---- NCCL
   Answer operator()(const wire::UniqueId&) const {
@@ -368,7 +146,9 @@ struct Server::Serve {
     reply.id = machine.nccl_unique_id(host);
     return answer({}, reply);
   }
-  Answer operator()(const wire::GroupStart&) const { return answer(machine.nccl_group_start(host)); }
+  Answer operator()(const wire::GroupStart&) const {
+    return answer(machine.nccl_group_start(host));
+  }
   Answer operator()(const wire::GroupEnd&) const { return answer(machine.nccl_group_end(host)); }
   Answer operator()(const wire::CommInit& m) const {
     wire::HandleReply reply;
@@ -380,8 +160,12 @@ struct Server::Serve {
     const Outcome outcome = machine.nccl_comm_split(host, m.comm, m.color, m.key, &reply.handle);
     return answer(outcome, reply);
   }
-  Answer operator()(const wire::CommDestroy& m) const { return answer(machine.nccl_comm_destroy(host, m.handle)); }
-  Answer operator()(const wire::CommAbort& m) const { return answer(machine.nccl_comm_abort(host, m.handle)); }
+  Answer operator()(const wire::CommDestroy& m) const {
+    return answer(machine.nccl_comm_destroy(host, m.handle));
+  }
+  Answer operator()(const wire::CommAbort& m) const {
+    return answer(machine.nccl_comm_abort(host, m.handle));
+  }
   Answer operator()(const wire::CommInfo& m) const {
     const CommInfo* info = machine.nccl_comm_info(host, m.comm);
     if (info == nullptr) return code(kNcclInvalidArgument);
@@ -393,8 +177,10 @@ struct Server::Serve {
     return answer({}, reply);
   }
   Answer operator()(const wire::Collective& m) const {
-    if (m.kind > wire::CollectiveKind::kRecv || m.dtype > 255 || m.reduction > 255) return malformed();
-    if (m.dtype > static_cast<uint32_t>(NcclType::kFloat8e5m2) || m.reduction > static_cast<uint32_t>(NcclOp::kAvg)) {
+    if (m.kind > wire::CollectiveKind::kRecv || m.dtype > 255 || m.reduction > 255)
+      return malformed();
+    if (m.dtype > static_cast<uint32_t>(NcclType::kFloat8e5m2) ||
+        m.reduction > static_cast<uint32_t>(NcclOp::kAvg)) {
       return code(kNcclInvalidArgument);
     }
     CollectiveRequest request;
@@ -414,12 +200,14 @@ struct Server::Serve {
     const Outcome outcome = machine.nccl_mem_alloc(host, m.bytes, &reply.address);
     return answer(outcome, reply);
   }
-  Answer operator()(const wire::NcclFree& m) const { return answer(machine.nccl_mem_free(host, m.handle)); }
+  Answer operator()(const wire::NcclFree& m) const {
+    return answer(machine.nccl_mem_free(host, m.handle));
+  }
   Answer operator()(const wire::WindowRegister& m) const {
     if (m.struct_bytes > 4096) return malformed();
     wire::AddressReply reply;
-    const Outcome outcome =
-        machine.nccl_window_register(host, m.comm, m.address, m.bytes, m.flags, m.struct_bytes, &reply.address);
+    const Outcome outcome = machine.nccl_window_register(host, m.comm, m.address, m.bytes, m.flags,
+                                                         m.struct_bytes, &reply.address);
     return answer(outcome, reply);
   }
   Answer operator()(const wire::WindowDeregister& m) const {
@@ -440,7 +228,8 @@ struct Server::Serve {
   Answer operator()(const wire::DevCommCreate& m) const {
     if (m.struct_bytes > 4096) return malformed();
     wire::AddressReply reply;
-    const Outcome outcome = machine.nccl_dev_comm_create(host, m.comm, m.resource_bytes, m.struct_bytes, &reply.address);
+    const Outcome outcome = machine.nccl_dev_comm_create(host, m.comm, m.resource_bytes,
+                                                         m.struct_bytes, &reply.address);
     return answer(outcome, reply);
   }
   Answer operator()(const wire::DevCommDestroy& m) const {
@@ -456,11 +245,14 @@ struct Server::Serve {
   }
   Answer operator()(const wire::WriteInternal& m) const {
     const Allocation* a = machine.pointer_info(m.address);
-    if (a == nullptr || !a->live || a->kind != Allocation::Kind::kInternal || a->rank != host.rank || m.address < a->begin ||
-        m.data.size() > a->bytes || m.address - a->begin > a->bytes - m.data.size()) {
+    if (a == nullptr || !a->live || a->kind != Allocation::Kind::kInternal ||
+        a->rank != host.rank || m.address < a->begin || m.data.size() > a->bytes ||
+        m.address - a->begin > a->bytes - m.data.size()) {
       return malformed();
     }
-    return code(machine.write_internal(host.rank, m.address, m.data.data(), m.data.size()) ? 0 : kNcclInternalError);
+    return code(machine.write_internal(host.rank, m.address, m.data.data(), m.data.size())
+                    ? 0
+                    : kNcclInternalError);
   }
 
   // ---- cuBLAS
@@ -504,11 +296,13 @@ struct Server::Serve {
   }
 };
 
-Server::Answer Server::dispatch(Host host, const wire::Header& header, std::span<const uint8_t> body) {
-  const Serve serve{*this, machine_, host, ranks_[static_cast<std::size_t>(host.rank)]};
+Server::Answer Server::dispatch(Host host, const wire::Header& header,
+                                std::span<const uint8_t> body) {
+  const Serve serve{{*this, machine_, host, ranks_[static_cast<std::size_t>(host.rank)]}};
   switch (header.op) {
 #define SCULLER_OP(message) \
-  case wire::message::kOp: return serve.decode<wire::message>(body)
+  case wire::message::kOp:  \
+    return serve.decode<wire::message>(body)
     SCULLER_OP(Hello);
     SCULLER_OP(ReportUnsupported);
     SCULLER_OP(ReportHostAccess);
@@ -570,7 +364,8 @@ Server::Answer Server::dispatch(Host host, const wire::Header& header, std::span
     SCULLER_OP(WriteInternal);
     SCULLER_OP(Gemm);
 #undef SCULLER_OP
-    case wire::Op::kChannel: break;
+    case wire::Op::kChannel:
+      break;
   }
   return Serve::malformed();
 }

@@ -21,8 +21,8 @@ namespace sculler::emu {
 using rank::Kind;
 using rank::Message;
 
-VmRanks::VmRanks(const verify::JobSpec& job, Machine& machine, const Observer* observer, Server& server,
-                 std::vector<rank::UniqueFd> control)
+VmRanks::VmRanks(const verify::JobSpec& job, Machine& machine, const Observer* observer,
+                 Server& server, std::vector<rank::UniqueFd> control)
     : job_(job), machine_(machine), observer_(observer), server_(server), ranks_(control.size()) {
   for (std::size_t r = 0; r < control.size(); ++r) {
     ::fcntl(control[r].get(), F_SETFL, ::fcntl(control[r].get(), F_GETFL) | O_NONBLOCK);
@@ -35,7 +35,8 @@ Status VmRanks::send(int rank, const Message& message, int fd) {
   // Between Welcome and SetUniqueId the other ranks wait for rank 0 without a word.
   const bool waits_on = message.kind == Kind::kWelcome && job_.workload && rank != 0;
   server_.set_waiting_outside(rank, waits_on);
-  if (message.kind == Kind::kSetup || message.kind == Kind::kTeardown) server_.reseed(static_cast<uint64_t>(message.kind));
+  if (message.kind == Kind::kSetup || message.kind == Kind::kTeardown)
+    server_.reseed(static_cast<uint64_t>(message.kind));
   return rank::send_message(r.socket.get(), message, fd);
 }
 
@@ -43,11 +44,17 @@ Status VmRanks::send(int rank, const Message& message, int fd) {
 void VmRanks::update_waiting(int rank, const Message& message) {
   Rank& r = ranks_[static_cast<std::size_t>(rank)];
   switch (message.kind) {
-    case Kind::kHello: case Kind::kUniqueId: case Kind::kReady: case Kind::kDone: case Kind::kFault: case Kind::kBye:
+    case Kind::kHello:
+    case Kind::kUniqueId:
+    case Kind::kReady:
+    case Kind::kDone:
+    case Kind::kFault:
+    case Kind::kBye:
       server_.set_waiting_outside(rank, true);
       break;
     case Kind::kPool:
-      if (++r.pools == job_.n_sets * static_cast<int>(job_.buffers.size())) server_.set_waiting_outside(rank, true);
+      if (++r.pools == job_.n_sets * static_cast<int>(job_.buffers.size()))
+        server_.set_waiting_outside(rank, true);
       break;
     default:
       break;
@@ -97,13 +104,16 @@ verify::Ranks::Event VmRanks::receive(uint64_t deadline_ns) {
     }
     // A fault has broken its rank's context: what follows there is noise.
     if (!machine_.faults().empty()) {
-      if (auto found = judge(machine_, observer_, server_, job_.n_ranks)) return stopped(std::move(*found));
+      if (auto found = judge(machine_, observer_, server_, job_.n_ranks))
+        return stopped(std::move(*found));
     }
     for (int r = 0; r < job_.n_ranks; ++r) {
       if (server_.report(r).host_access.empty() && server_.report(r).unsupported.empty()) continue;
-      if (auto found = judge(machine_, observer_, server_, job_.n_ranks)) return stopped(std::move(*found));
+      if (auto found = judge(machine_, observer_, server_, job_.n_ranks))
+        return stopped(std::move(*found));
     }
-    // Messages are handed over when every rank has settled, in rank order: so their order is the seed's as well.
+    // Messages are handed over when every rank has settled, in rank order: so their order is the
+    // seed's as well.
     if (server_.settled()) {
       for (Rank& r : ranks_) {
         if (r.events.empty()) continue;
@@ -114,7 +124,7 @@ verify::Ranks::Event VmRanks::receive(uint64_t deadline_ns) {
     }
     const uint64_t now = verify::monotonic_ns();
     if (now >= deadline_ns) {
-      for (Rank& r : ranks_) {   // what a rank that did not settle has said is still said
+      for (Rank& r : ranks_) {  // what a rank that did not settle has said is still said
         if (r.events.empty()) continue;
         Event event = std::move(r.events.front());
         r.events.pop_front();
@@ -122,7 +132,8 @@ verify::Ranks::Event VmRanks::receive(uint64_t deadline_ns) {
       }
       return {};
     }
-    const int left_ms = static_cast<int>(std::min<uint64_t>((deadline_ns - now) / 1'000'000 + 1, 100));
+    const int left_ms =
+        static_cast<int>(std::min<uint64_t>((deadline_ns - now) / 1'000'000 + 1, 100));
     switch (server_.step(left_ms, polled)) {
       case Server::Step::kProgress:
       case Server::Step::kInput:
@@ -151,20 +162,23 @@ verify::Ranks::Event VmRanks::receive(uint64_t deadline_ns) {
   }
 }
 
-VmDevice::VmDevice(const verify::JobSpec& job, verify::Reference& reference, Machine& machine, Observer* observer,
-                   Server& server)
+VmDevice::VmDevice(const verify::JobSpec& job, verify::Reference& reference, Machine& machine,
+                   Observer* observer, Server& server)
     : HostDevice(job, reference), machine_(machine), observer_(observer), server_(server) {}
 
-Result<void*> VmDevice::map(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd) {
+Result<void*> VmDevice::map(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
+                            rank::UniqueFd) {
   const Allocation* a = machine_.pointer_info(address);
   if (a == nullptr || !a->live || a->rank != rank ||
-      (a->kind != Allocation::Kind::kDevice && a->kind != Allocation::Kind::kNccl) || address < a->begin ||
-      bytes > a->bytes || address - a->begin > a->bytes - bytes) {
-    return fail(ErrorCode::kProtocol, "rank " + std::to_string(rank) + " announced a buffer that is not its own device memory");
+      (a->kind != Allocation::Kind::kDevice && a->kind != Allocation::Kind::kNccl) ||
+      address < a->begin || bytes > a->bytes || address - a->begin > a->bytes - bytes) {
+    return fail(ErrorCode::kProtocol, "rank " + std::to_string(rank) +
+                                          " announced a buffer that is not its own device memory");
   }
   if (address == a->begin) {
     if (Allocation* named = machine_.memory().find(address)) {
-      named->name = "set " + std::to_string(set) + " buffer " + job_.buffers[static_cast<std::size_t>(buffer)].name;
+      named->name = "set " + std::to_string(set) + " buffer " +
+                    job_.buffers[static_cast<std::size_t>(buffer)].name;
     }
   }
   return reinterpret_cast<void*>(address);
@@ -190,14 +204,15 @@ void VmDevice::region_opens(int iteration, int set) {
 }
 
 std::optional<verify::Outcome> VmDevice::region_closed(int) {
-  // A rank's outputs are final when its stream completes, its peers' stores included: they must have happened before what
-  // its own host does then, without any help of ours.
+  // A rank's outputs are final when its stream completes, its peers' stores included: they must
+  // have happened before what its own host does then, without any help of ours.
   for (int r = 0; r < job_.n_ranks && observer_ != nullptr; ++r) {
     for (std::size_t b = 0; b < job_.buffers.size(); ++b) {
       const verify::BufferSpec& buffer = job_.buffers[b];
       if (buffer.role != verify::Role::kOutput && buffer.role != verify::Role::kInOut) continue;
       const void* data = at(r, set_, static_cast<int>(b));
-      if (data != nullptr) machine_.harness_touch(r, Access::kLoad, reinterpret_cast<Address>(data), buffer.bytes);
+      if (data != nullptr)
+        machine_.harness_touch(r, Access::kLoad, reinterpret_cast<Address>(data), buffer.bytes);
     }
   }
   machine_.harness_join();
@@ -222,8 +237,8 @@ std::string counters(const Machine& machine, Server& server) {
   return dump_json(json);
 }
 
-verify::Outcome play(const verify::JobSpec& job, const VmOptions& options, std::vector<rank::UniqueFd> control,
-                     std::vector<rank::UniqueFd> sockets) {
+verify::Outcome play(const verify::JobSpec& job, const VmOptions& options,
+                     std::vector<rank::UniqueFd> control, std::vector<rank::UniqueFd> sockets) {
   auto reference = verify::Reference::load(job);
   if (!reference) return internal(reference.error());
   auto vm = make_vm(options, job.n_ranks, true);
@@ -237,7 +252,8 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options, std::
   server_config.schedule = options.schedule;
   server_config.multicast_allowed = machine.properties().multicast;
   Server server(machine, server_config, job.n_ranks);
-  for (int r = 0; r < job.n_ranks; ++r) server.attach(r, std::move(sockets[static_cast<std::size_t>(r)]));
+  for (int r = 0; r < job.n_ranks; ++r)
+    server.attach(r, std::move(sockets[static_cast<std::size_t>(r)]));
   VmRanks ranks(job, machine, observer, server, std::move(control));
   VmDevice device(job, **reference, machine, observer, server);
   verify::Outcome outcome = run_session(job, ranks, device);
@@ -252,7 +268,8 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options, std::
   }
   if (outcome.status == verify::status::kLaunchError && outcome.rank >= 0) {
     const std::string& why = server.report(outcome.rank).launch_error;
-    if (!why.empty() && outcome.message.find(why) == std::string::npos) outcome.message += ": " + why;
+    if (!why.empty() && outcome.message.find(why) == std::string::npos)
+      outcome.message += ": " + why;
   }
   if (outcome.findings.empty() && observer != nullptr) {
     outcome.findings = describe(machine.engine(), observer->findings());
@@ -262,15 +279,18 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options, std::
   outcome.counters_json = counters(machine, server);
   if (outcome.status == verify::status::kPassed) {
     auto predicted = predict_job(job.emu_json, machine.trace(), job.n_ranks, real_files());
-    if (!predicted) std::fprintf(stderr, "no prediction: %s\n", predicted.error().text().c_str());
-    else if (*predicted) outcome.predicted_json = std::move(**predicted);
+    if (!predicted)
+      std::fprintf(stderr, "no prediction: %s\n", predicted.error().text().c_str());
+    else if (*predicted)
+      outcome.predicted_json = std::move(**predicted);
   }
   return outcome;
 }
 
 Result<std::vector<rank::UniqueFd>> vm_sockets(const char* list, int n_ranks) {
   if (list == nullptr) {
-    return fail(ErrorCode::kUsage, "SCULLER_VM_FDS is not set", "start this program through sculler-eval");
+    return fail(ErrorCode::kUsage, "SCULLER_VM_FDS is not set",
+                "start this program through sculler-eval");
   }
   std::vector<rank::UniqueFd> sockets;
   for (const std::string_view part : split(list, ',')) {
@@ -286,8 +306,8 @@ Result<std::vector<rank::UniqueFd>> vm_sockets(const char* list, int n_ranks) {
     sockets.emplace_back(fd);
   }
   if (static_cast<int>(sockets.size()) != n_ranks) {
-    return fail(ErrorCode::kUsage, "SCULLER_VM_FDS names " + std::to_string(sockets.size()) + " sockets for " +
-                                       std::to_string(n_ranks) + " ranks");
+    return fail(ErrorCode::kUsage, "SCULLER_VM_FDS names " + std::to_string(sockets.size()) +
+                                       " sockets for " + std::to_string(n_ranks) + " ranks");
   }
   return sockets;
 }
@@ -303,9 +323,10 @@ int run_job(const std::string& path) {
   if (!text) return answer(internal(text.error()));
   auto job = verify::parse_job(*text);
   if (!job) return answer(internal(job.error()));
-  if (job->target != verify::Target::kEmu || job->mode != verify::Mode::kCheck || job->n_ranks < 1 ||
-      job->n_ranks > static_cast<int>(kMaxRanks)) {
-    return answer(internal(Error{ErrorCode::kBadInput, "this program runs jobs of target emu, mode check, 1 to 16 ranks",
+  if (job->target != verify::Target::kEmu || job->mode != verify::Mode::kCheck ||
+      job->n_ranks < 1 || job->n_ranks > static_cast<int>(kMaxRanks)) {
+    return answer(internal(Error{ErrorCode::kBadInput,
+                                 "this program runs jobs of target emu, mode check, 1 to 16 ranks",
                                  path, "target", "start sculler-verify for other targets"}));
   }
   auto options = parse_vm_options(job->emu_json, path);

@@ -24,7 +24,7 @@ class VmRanks final : public verify::Ranks {
  private:
   struct Rank {
     rank::UniqueFd socket;
-    std::deque<Event> events;   // read and not yet handed out
+    std::deque<Event> events;  // read and not yet handed out
     bool closed = false;
     int pools = 0;
   };
@@ -41,23 +41,26 @@ class VmRanks final : public verify::Ranks {
 // The checker's hands in the emulated memory.
 class VmDevice final : public verify::HostDevice {
  public:
-  VmDevice(const verify::JobSpec& job, verify::Reference& reference, Machine& machine, Observer* observer, Server& server);
+  VmDevice(const verify::JobSpec& job, verify::Reference& reference, Machine& machine,
+           Observer* observer, Server& server);
   [[nodiscard]] bool real_time() const override { return false; }
   void region_opens(int iteration, int set) override;
   std::optional<verify::Outcome> region_closed(int iteration) override;
 
  protected:
-  Result<void*> map(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd fd) override;
+  Result<void*> map(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
+                    rank::UniqueFd fd) override;
   void written(int rank, void* data, uint64_t bytes, bool poison) override;
 
  private:
   Machine& machine_;
   Observer* observer_;
   Server& server_;
-  int set_ = 0;   // of the open region
+  int set_ = 0;  // of the open region
 };
 
-// The whole job: reads the file, the inherited sockets, prints the result line. Exit code: 0 where a line was written.
+// The whole job: reads the file, the inherited sockets, prints the result line. Exit code: 0 where
+// a line was written.
 int run_job(const std::string& path);
 
 }  // namespace sculler::emu

@@ -13,12 +13,14 @@
 namespace {
 
 constexpr const char* kUsage =
-    "usage: sculler-vm JOB.json                       one job of sculler-eval (sockets in SCULLER_CONTROL_FDS, "
+    "usage: sculler-vm JOB.json                       one job of sculler-eval (sockets in "
+    "SCULLER_CONTROL_FDS, "
     "SCULLER_VM_FDS)\n"
     "       sculler-vm --run N [options] -- PROGRAM [arguments]\n"
     "                                                 N copies of a CUDA program as N ranks\n"
     "options: --tool race,memory,init,deadlock   checks (default: all)\n"
-    "         --schedule KIND[:SEED]             round_robin, random:7, priority:7, delay_rank:1:7\n"
+    "         --schedule KIND[:SEED]             round_robin, random:7, priority:7, "
+    "delay_rank:1:7\n"
     "         --profile FILE.toml  --memory BYTES  --step-limit N  --timeout SECONDS\n"
     "         --error-exitcode N                 exit code where something was found (default 1)\n"
     "         --libs DIR                         the drop-in libraries (default ../lib/emu)\n"
@@ -48,7 +50,8 @@ int run_command(int argc, char** argv) {
     if (word == "--tool") {
       std::vector<std::string> names;
       for (const auto part : sculler::split(value, ',')) names.emplace_back(part);
-      if (auto set = sculler::emu::set_checks(options.vm, names); !set) return usage(set.error().text());
+      if (auto set = sculler::emu::set_checks(options.vm, names); !set)
+        return usage(set.error().text());
     } else if (word == "--schedule") {
       auto schedule = sculler::emu::parse_schedule(value);
       if (!schedule) return usage(schedule.error().text());

@@ -33,7 +33,8 @@ Status set_checks(VmOptions& options, const std::vector<std::string>& names) {
     } else if (name == "deadlock") {
       options.deadlock = true;
     } else {
-      return fail(ErrorCode::kBadInput, "unknown check '" + name + "'", "use race, init, memory, deadlock");
+      return fail(ErrorCode::kBadInput, "unknown check '" + name + "'",
+                  "use race, init, memory, deadlock");
     }
   }
   return {};
@@ -48,12 +49,15 @@ Result<Schedule> parse_schedule(std::string_view text) {
   std::size_t at = 1;
   if (schedule.kind == ScheduleKind::kDelayRank && parts.size() > at) {
     const auto rank = parse_int(parts[at++]);
-    if (!rank || *rank < 0 || *rank >= kMaxRanks) return fail(ErrorCode::kBadInput, "delay_rank:RANK[:SEED]: bad rank");
+    if (!rank || *rank < 0 || *rank >= kMaxRanks)
+      return fail(ErrorCode::kBadInput, "delay_rank:RANK[:SEED]: bad rank");
     schedule.delayed_rank = static_cast<int>(*rank);
   }
   if (parts.size() > at) {
     const auto seed = parse_int(parts[at++]);
-    if (!seed) return fail(ErrorCode::kBadInput, "schedule '" + std::string(text) + "': the seed is no number");
+    if (!seed)
+      return fail(ErrorCode::kBadInput,
+                  "schedule '" + std::string(text) + "': the seed is no number");
     schedule.seed = static_cast<uint64_t>(*seed);
   }
   return schedule;
@@ -64,8 +68,10 @@ Result<VmOptions> parse_vm_options(std::string_view text, std::string_view origi
   if (text.empty()) return options;
   auto json = parse_json(text, origin);
   if (!json) return fail(json.error());
-  if (!json->is_object()) return fail(ErrorCode::kBadInput, std::string(origin) + ": emu is no object");
-  if (const auto schedule = json->find("schedule"); schedule != json->end() && schedule->is_object()) {
+  if (!json->is_object())
+    return fail(ErrorCode::kBadInput, std::string(origin) + ": emu is no object");
+  if (const auto schedule = json->find("schedule");
+      schedule != json->end() && schedule->is_object()) {
     auto kind = schedule_kind(string_or(*schedule, "kind", "round_robin"));
     if (!kind) return fail(kind.error());
     options.schedule.kind = *kind;
@@ -74,13 +80,14 @@ Result<VmOptions> parse_vm_options(std::string_view text, std::string_view origi
   }
   if (const auto checks = json->find("checks"); checks != json->end() && checks->is_array()) {
     std::vector<std::string> names;
-    for (const auto& name : *checks) names.push_back(name.is_string() ? name.get<std::string>() : "?");
+    for (const auto& name : *checks)
+      names.push_back(name.is_string() ? name.get<std::string>() : "?");
     if (auto set = set_checks(options, names); !set) return fail(set.error());
   }
   options.profile = string_or(*json, "profile", "");
   options.step_limit = static_cast<uint64_t>(std::max<int64_t>(0, int_or(*json, "step_limit", 0)));
-  options.memory_bytes = static_cast<uint64_t>(
-      std::max<int64_t>(1 << 20, int_or(*json, "memory_bytes", static_cast<int64_t>(options.memory_bytes))));
+  options.memory_bytes = static_cast<uint64_t>(std::max<int64_t>(
+      1 << 20, int_or(*json, "memory_bytes", static_cast<int64_t>(options.memory_bytes))));
   return options;
 }
 
@@ -91,7 +98,8 @@ Result<std::unique_ptr<Vm>> make_vm(const VmOptions& options, int n_ranks, bool 
     if (!profile) return fail(profile.error());
     DeviceLimits& limits = config.device.limits;
     const auto set = [&](const char* key, uint32_t& value) {
-      if (const auto number = profile->number(key); number && *number >= 0 && *number < 4294967296.0) {
+      if (const auto number = profile->number(key);
+          number && *number >= 0 && *number < 4294967296.0) {
         value = static_cast<uint32_t>(*number);
       }
     };

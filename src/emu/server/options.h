@@ -16,8 +16,8 @@ struct VmOptions {
   Schedule schedule{};
   bool race = true, init = true, bounds = true, deadlock = true;
   uint64_t step_limit = 0;
-  uint64_t memory_bytes = uint64_t{4} << 30;   // of a rank's heap
-  std::string profile;                         // path of a hardware profile, empty: H200
+  uint64_t memory_bytes = uint64_t{4} << 30;  // of a rank's heap
+  std::string profile;                        // path of a hardware profile, empty: H200
 };
 
 // {"schedule":{"kind":"random","seed":7,"delayed_rank":0},"checks":["race","init","bounds","deadlock"],"profile":"...",
@@ -30,7 +30,7 @@ Result<Schedule> parse_schedule(std::string_view text);
 
 // A machine with its checker, which outlives it and names addresses by its memory.
 struct Vm {
-  std::unique_ptr<Observer> observer;   // null where no check needs one
+  std::unique_ptr<Observer> observer;  // null where no check needs one
   const Memory* memory = nullptr;
   std::unique_ptr<Machine> machine;
 };

@@ -13,22 +13,26 @@ namespace {
 namespace status = verify::status;
 constexpr std::size_t kMaxFindings = 64;
 
-std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+std::string base_name(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
 
-// Mangled names in a text as people write them: "_ZN..gemmE.." becomes "gemm"; line breaks become spaces.
+// Mangled names in a text as people write them: "_ZN..gemmE.." becomes "gemm"; line breaks become
+// spaces.
 std::string readable(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     const bool starts = text.substr(i).starts_with("_Z") &&
-                        (i == 0 || (std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0 && text[i - 1] != '_'));
+                        (i == 0 || (std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0 &&
+                                    text[i - 1] != '_'));
     if (!starts) {
       out += text[i] == '\n' ? ' ' : text[i];
       ++i;
       continue;
     }
     std::size_t end = i;
-    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_' ||
-                                 text[end] == '$' || text[end] == '.')) {
+    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
+                                 text[end] == '_' || text[end] == '$' || text[end] == '.')) {
       ++end;
     }
     const std::string mangled(text.substr(i, end - i));
@@ -36,15 +40,18 @@ std::string readable(std::string_view text) {
     char* plain = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
     std::string name = status == 0 && plain != nullptr ? plain : mangled;
     std::free(plain);
-    // Without what is no part of the name: anonymous namespaces, parameters, the return type of a template.
-    for (std::size_t at; (at = name.find("(anonymous namespace)::")) != std::string::npos;) name.erase(at, 23);
+    // Without what is no part of the name: anonymous namespaces, parameters, the return type of a
+    // template.
+    for (std::size_t at; (at = name.find("(anonymous namespace)::")) != std::string::npos;)
+      name.erase(at, 23);
     for (std::size_t at; (at = name.find("_GLOBAL__N__")) != std::string::npos;) {
       const std::size_t colon = name.find("::", at);
       if (colon == std::string::npos) break;
       name.erase(at, colon + 2 - at);
     }
     name = name.substr(0, name.find('('));
-    if (const std::size_t space = name.find(' '); space != std::string::npos && space < name.find('<')) {
+    if (const std::size_t space = name.find(' ');
+        space != std::string::npos && space < name.find('<')) {
       name.erase(0, space + 1);
     }
     out += name;
@@ -55,7 +62,8 @@ std::string readable(std::string_view text) {
 
 // "ring.cu:84" of the first "path:84:" in a text, empty where there is none.
 std::string place_in(std::string_view text) {
-  for (std::size_t colon = text.find(':'); colon != std::string_view::npos; colon = text.find(':', colon + 1)) {
+  for (std::size_t colon = text.find(':'); colon != std::string_view::npos;
+       colon = text.find(':', colon + 1)) {
     std::size_t end = colon + 1;
     while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
     if (end == colon + 1 || end >= text.size() || text[end] != ':') continue;
@@ -68,42 +76,62 @@ std::string place_in(std::string_view text) {
 
 const char* verb(Access access) {
   switch (access) {
-    case Access::kLoad: return "reads";
-    case Access::kStore: return "writes";
-    case Access::kAtomic: return "updates";
+    case Access::kLoad:
+      return "reads";
+    case Access::kStore:
+      return "writes";
+    case Access::kAtomic:
+      return "updates";
   }
   return "touches";
 }
 
 const char* kind_name(Finding::Kind kind) {
   switch (kind) {
-    case Finding::Kind::kRace: return "race";
-    case Finding::Kind::kRelaxedOrder: return "relaxed-order";
-    case Finding::Kind::kUninitialised: return "uninitialised";
-    case Finding::Kind::kBounds: return "bounds";
-    case Finding::Kind::kWrongRank: return "wrong-rank";
-    case Finding::Kind::kUseAfterFree: return "use-after-free";
-    case Finding::Kind::kMisaligned: return "misaligned";
-    case Finding::Kind::kMisuse: return "misuse";
+    case Finding::Kind::kRace:
+      return "race";
+    case Finding::Kind::kRelaxedOrder:
+      return "relaxed-order";
+    case Finding::Kind::kUninitialised:
+      return "uninitialised";
+    case Finding::Kind::kBounds:
+      return "bounds";
+    case Finding::Kind::kWrongRank:
+      return "wrong-rank";
+    case Finding::Kind::kUseAfterFree:
+      return "use-after-free";
+    case Finding::Kind::kMisaligned:
+      return "misaligned";
+    case Finding::Kind::kMisuse:
+      return "misuse";
   }
   return "finding";
 }
 
 const char* cure(Finding::Kind kind) {
   switch (kind) {
-    case Finding::Kind::kRace: return "order them: a barrier, or a release store that the other side acquires";
-    case Finding::Kind::kRelaxedOrder: return "give the barrier or flag between them release and acquire order; relaxed orders nothing";
-    case Finding::Kind::kUninitialised: return "write it before it is read, or wait for the peer that writes it";
-    case Finding::Kind::kBounds: return "check the index against the size of the allocation";
-    case Finding::Kind::kWrongRank: return "reach peers' memory through a registered window";
-    case Finding::Kind::kUseAfterFree: return "free it after the last kernel that uses it";
-    case Finding::Kind::kMisaligned: return "align the address to the width of the access";
-    case Finding::Kind::kMisuse: return "see the documentation of the call";
+    case Finding::Kind::kRace:
+      return "order them: a barrier, or a release store that the other side acquires";
+    case Finding::Kind::kRelaxedOrder:
+      return "give the barrier or flag between them release and acquire order; relaxed orders "
+             "nothing";
+    case Finding::Kind::kUninitialised:
+      return "write it before it is read, or wait for the peer that writes it";
+    case Finding::Kind::kBounds:
+      return "check the index against the size of the allocation";
+    case Finding::Kind::kWrongRank:
+      return "reach peers' memory through a registered window";
+    case Finding::Kind::kUseAfterFree:
+      return "free it after the last kernel that uses it";
+    case Finding::Kind::kMisaligned:
+      return "align the address to the width of the access";
+    case Finding::Kind::kMisuse:
+      return "see the documentation of the call";
   }
   return "";
 }
 
-constexpr std::string_view kHarness = "the harness";   // Machine::harness_touch
+constexpr std::string_view kHarness = "the harness";  // Machine::harness_touch
 
 // Outputs that nobody wrote are told by the comparison, which counts them.
 bool told_elsewhere(const Finding& finding) {
@@ -112,9 +140,11 @@ bool told_elsewhere(const Finding& finding) {
 
 std::string who(const Engine& engine, const Finding::Side& side) {
   if (side.what == kHarness && side.access == Access::kLoad) {
-    return "the check of rank " + std::to_string(side.rank) + "'s outputs, made when its stream has completed, reads";
+    return "the check of rank " + std::to_string(side.rank) +
+           "'s outputs, made when its stream has completed, reads";
   }
-  std::string text = side.rank >= 0 ? "rank " + std::to_string(side.rank) : std::string("the harness");
+  std::string text =
+      side.rank >= 0 ? "rank " + std::to_string(side.rank) : std::string("the harness");
   if (side.block >= 0) text += " block " + std::to_string(side.block);
   if (side.warp >= 0) text += " warp " + std::to_string(side.warp);
   text += std::string(" ") + verb(side.access);
@@ -135,7 +165,8 @@ void put_place(const Engine& engine, CodeRef code, std::string& file, int& line)
   }
 }
 
-verify::Outcome make(const char* word, std::string message, std::string advice, int rank, std::string where) {
+verify::Outcome make(const char* word, std::string message, std::string advice, int rank,
+                     std::string where) {
   verify::Outcome outcome;
   outcome.status = word;
   outcome.message = readable(message);
@@ -150,26 +181,38 @@ verify::Outcome of_finding(const Engine& engine, const Finding& finding, const c
   const bool late = finding.now.what == kHarness;
   std::string where = place_of(engine, late ? finding.before.code : finding.now.code);
   return make(word, text.text,
-              late ? "let each rank's stream wait for what its peers store: a closing barrier or flags with release and acquire"
+              late ? "let each rank's stream wait for what its peers store: a closing barrier or "
+                     "flags with release and acquire"
                    : cure(finding.kind),
               late ? finding.before.rank : finding.now.rank, std::move(where));
 }
 
 const char* status_of(const MachineFault& fault) {
   switch (fault.kind) {
-    case MachineFault::Kind::kBadAccess: return status::kOutOfBounds;
-    case MachineFault::Kind::kMismatch: return status::kLaunchError;
-    case MachineFault::Kind::kUnsupported: return status::kUnsupported;
-    case MachineFault::Kind::kStepLimit: return status::kTimeout;
-    case MachineFault::Kind::kKernel: break;
+    case MachineFault::Kind::kBadAccess:
+      return status::kOutOfBounds;
+    case MachineFault::Kind::kMismatch:
+      return status::kLaunchError;
+    case MachineFault::Kind::kUnsupported:
+      return status::kUnsupported;
+    case MachineFault::Kind::kStepLimit:
+      return status::kTimeout;
+    case MachineFault::Kind::kKernel:
+      break;
   }
   switch (fault.fault.kind) {
-    case Fault::Kind::kIllegalAddress: return status::kOutOfBounds;
-    case Fault::Kind::kDeadlock: return status::kDeadlock;
-    case Fault::Kind::kStepLimit: return status::kTimeout;
-    case Fault::Kind::kUnsupported: return status::kUnsupported;
-    case Fault::Kind::kLaunch: return status::kLaunchError;
-    default: return status::kCrash;
+    case Fault::Kind::kIllegalAddress:
+      return status::kOutOfBounds;
+    case Fault::Kind::kDeadlock:
+      return status::kDeadlock;
+    case Fault::Kind::kStepLimit:
+      return status::kTimeout;
+    case Fault::Kind::kUnsupported:
+      return status::kUnsupported;
+    case Fault::Kind::kLaunch:
+      return status::kLaunchError;
+    default:
+      return status::kCrash;
   }
 }
 
@@ -181,7 +224,8 @@ const char* advice_of(const MachineFault& fault) {
   return "see the message";
 }
 
-const Finding* first_of(const std::vector<Finding>& findings, std::initializer_list<Finding::Kind> kinds) {
+const Finding* first_of(const std::vector<Finding>& findings,
+                        std::initializer_list<Finding::Kind> kinds) {
   for (const Finding::Kind kind : kinds) {
     for (const Finding& f : findings) {
       if (f.kind == kind && !told_elsewhere(f)) return &f;
@@ -192,27 +236,34 @@ const Finding* first_of(const std::vector<Finding>& findings, std::initializer_l
 
 const char* wait_name(WarpState::Wait wait) {
   switch (wait) {
-    case WarpState::Wait::kRunning: return "runs";
-    case WarpState::Wait::kBarrier: return "waits at a barrier";
-    case WarpState::Wait::kSpin: return "spins";
-    case WarpState::Wait::kGridSync: return "waits for the whole grid";
-    case WarpState::Wait::kNotResident: return "is not resident";
-    case WarpState::Wait::kMbarrier: return "waits at an mbarrier";
+    case WarpState::Wait::kRunning:
+      return "runs";
+    case WarpState::Wait::kBarrier:
+      return "waits at a barrier";
+    case WarpState::Wait::kSpin:
+      return "spins";
+    case WarpState::Wait::kGridSync:
+      return "waits for the whole grid";
+    case WarpState::Wait::kNotResident:
+      return "is not resident";
+    case WarpState::Wait::kMbarrier:
+      return "waits at an mbarrier";
   }
   return "waits";
 }
 
 std::string describe(Machine& machine, const WarpState& w) {
-  std::string text = "rank " + std::to_string(w.rank) + " kernel " + readable(w.kernel) + " block " +
-                     std::to_string(w.block) + " warp " + std::to_string(w.warp) + " " + wait_name(w.wait);
+  std::string text = "rank " + std::to_string(w.rank) + " kernel " + readable(w.kernel) +
+                     " block " + std::to_string(w.block) + " warp " + std::to_string(w.warp) + " " +
+                     wait_name(w.wait);
   const std::string place = place_of(machine.engine(), w.code);
   if (!place.empty()) text += " at " + place;
   if (w.wait == WarpState::Wait::kSpin) {
     text += " reading " + std::to_string(w.value) + " from " + machine.memory().describe(w.address);
   }
   if (w.wait == WarpState::Wait::kBarrier) {
-    text += " " + std::to_string(w.barrier) + " (" + std::to_string(w.arrived) + " of " + std::to_string(w.expected) +
-            " arrived)";
+    text += " " + std::to_string(w.barrier) + " (" + std::to_string(w.arrived) + " of " +
+            std::to_string(w.expected) + " arrived)";
   }
   return text;
 }
@@ -228,10 +279,14 @@ std::string hex(uint64_t value) {
 std::string schedule_text(const Schedule& schedule) {
   const std::string seed = std::to_string(schedule.seed);
   switch (schedule.kind) {
-    case ScheduleKind::kRoundRobin: return "round_robin";
-    case ScheduleKind::kRandom: return "random:" + seed;
-    case ScheduleKind::kPriority: return "priority:" + seed;
-    case ScheduleKind::kDelayRank: return "delay_rank:" + std::to_string(schedule.delayed_rank) + ":" + seed;
+    case ScheduleKind::kRoundRobin:
+      return "round_robin";
+    case ScheduleKind::kRandom:
+      return "random:" + seed;
+    case ScheduleKind::kPriority:
+      return "priority:" + seed;
+    case ScheduleKind::kDelayRank:
+      return "delay_rank:" + std::to_string(schedule.delayed_rank) + ":" + seed;
   }
   return "?";
 }
@@ -250,27 +305,43 @@ verify::FindingText describe(const Engine& engine, const Finding& finding) {
   put_place(engine, finding.now.code, text.file, text.line);
   put_place(engine, finding.before.code, text.other_file, text.other_line);
   text.text = who(engine, finding.now) + " " + finding.place;
-  const bool two = finding.before.rank >= 0 || finding.before.code.function != 0 || !finding.before.what.empty();
+  const bool two =
+      finding.before.rank >= 0 || finding.before.code.function != 0 || !finding.before.what.empty();
   switch (finding.kind) {
     case Finding::Kind::kRace:
-      if (two) text.text += ", and nothing orders it after " + who(engine, finding.before) + " there";
+      if (two)
+        text.text += ", and nothing orders it after " + who(engine, finding.before) + " there";
       break;
     case Finding::Kind::kRelaxedOrder:
-      if (two) text.text += ", and only relaxed atomics lie between it and " + who(engine, finding.before) + " there";
+      if (two)
+        text.text += ", and only relaxed atomics lie between it and " +
+                     who(engine, finding.before) + " there";
       break;
-    case Finding::Kind::kUninitialised: text.text += ", which nothing has written"; break;
-    case Finding::Kind::kBounds: text.text += ", outside of any allocation"; break;
-    case Finding::Kind::kWrongRank: text.text += ", which belongs to another rank and is in no window"; break;
-    case Finding::Kind::kUseAfterFree: text.text += ", which has been freed"; break;
-    case Finding::Kind::kMisaligned: text.text += ", which is not aligned for this access"; break;
-    case Finding::Kind::kMisuse: break;
+    case Finding::Kind::kUninitialised:
+      text.text += ", which nothing has written";
+      break;
+    case Finding::Kind::kBounds:
+      text.text += ", outside of any allocation";
+      break;
+    case Finding::Kind::kWrongRank:
+      text.text += ", which belongs to another rank and is in no window";
+      break;
+    case Finding::Kind::kUseAfterFree:
+      text.text += ", which has been freed";
+      break;
+    case Finding::Kind::kMisaligned:
+      text.text += ", which is not aligned for this access";
+      break;
+    case Finding::Kind::kMisuse:
+      break;
   }
   if (!finding.note.empty()) text.text += "; " + finding.note;
   if (finding.count > 1) text.text += " (" + std::to_string(finding.count) + " times)";
   return text;
 }
 
-std::vector<verify::FindingText> describe(const Engine& engine, const std::vector<Finding>& findings) {
+std::vector<verify::FindingText> describe(const Engine& engine,
+                                          const std::vector<Finding>& findings) {
   std::vector<verify::FindingText> texts;
   for (const Finding& finding : findings) {
     if (texts.size() == kMaxFindings) break;
@@ -280,7 +351,8 @@ std::vector<verify::FindingText> describe(const Engine& engine, const std::vecto
   return texts;
 }
 
-std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer, const Server& server, int n_ranks) {
+std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
+                                     const Server& server, int n_ranks) {
   const Engine& engine = machine.engine();
   static const std::vector<Finding> kNone;
   const std::vector<Finding>& findings = observer != nullptr ? observer->findings() : kNone;
@@ -300,8 +372,9 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
   }
   if (!machine.faults().empty()) {
     const MachineFault& fault = machine.faults().front();
-    return finish(make(status_of(fault), fault.message.empty() ? fault.fault.message : fault.message, advice_of(fault),
-                       fault.rank, place_of(engine, fault.fault.code)));
+    return finish(make(status_of(fault),
+                       fault.message.empty() ? fault.fault.message : fault.message,
+                       advice_of(fault), fault.rank, place_of(engine, fault.fault.code)));
   }
   if (const Finding* f = first_of(findings, {Finding::Kind::kBounds, Finding::Kind::kWrongRank,
                                              Finding::Kind::kUseAfterFree})) {
@@ -310,11 +383,14 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
   for (int r = 0; r < n_ranks; ++r) {
     const RankReport& report = server.report(r);
     if (!report.unsupported.empty()) {
-      return finish(make(status::kUnsupported, "rank " + std::to_string(r) + ": " + report.unsupported.front(),
-                         "avoid it, or judge this candidate on hardware", r, place_in(report.unsupported.front())));
+      return finish(make(status::kUnsupported,
+                         "rank " + std::to_string(r) + ": " + report.unsupported.front(),
+                         "avoid it, or judge this candidate on hardware", r,
+                         place_in(report.unsupported.front())));
     }
     if (!report.broken.empty()) {
-      return finish(make(status::kCrash, "rank " + std::to_string(r) + " sent the emulator " + report.broken,
+      return finish(make(status::kCrash,
+                         "rank " + std::to_string(r) + " sent the emulator " + report.broken,
                          "leave the harness's descriptors alone", r, ""));
     }
   }
@@ -329,7 +405,9 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
 
 verify::Outcome deadlock(Machine& machine, const Observer* observer) {
   const DeadlockReport report = machine.deadlock();
-  verify::Outcome outcome = make(status::kDeadlock, "", "find who should have signalled, arrived or called, and did not", -1, "");
+  verify::Outcome outcome =
+      make(status::kDeadlock, "", "find who should have signalled, arrived or called, and did not",
+           -1, "");
   const Engine& engine = machine.engine();
   // The spinning warps first: they say what is missing.
   std::vector<const WarpState*> warps;
@@ -349,10 +427,12 @@ verify::Outcome deadlock(Machine& machine, const Observer* observer) {
     text.rank = w->rank;
     put_place(engine, w->code, text.file, text.line);
     text.text = describe(machine, *w);
-    const bool seen = std::any_of(outcome.findings.begin(), outcome.findings.end(), [&](const verify::FindingText& f) {
-      return f.rank == text.rank && f.file == text.file && f.line == text.line;
-    });
-    if (!seen && outcome.findings.size() < kMaxFindings) outcome.findings.push_back(std::move(text));
+    const bool seen = std::any_of(
+        outcome.findings.begin(), outcome.findings.end(), [&](const verify::FindingText& f) {
+          return f.rank == text.rank && f.file == text.file && f.line == text.line;
+        });
+    if (!seen && outcome.findings.size() < kMaxFindings)
+      outcome.findings.push_back(std::move(text));
   }
   for (const DeadlockReport::Rank& r : report.ranks) {
     for (const std::string& host : r.hosts) {
@@ -361,7 +441,8 @@ verify::Outcome deadlock(Machine& machine, const Observer* observer) {
       text.rank = r.rank;
       text.text = "rank " + std::to_string(r.rank) + " host: " + host;
       for (const DeadlockReport::Stream& s : r.streams) {
-        text.text += "; stream " + std::to_string(s.index) + ": " + readable(s.head) + (s.why.empty() ? "" : ", " + readable(s.why));
+        text.text += "; stream " + std::to_string(s.index) + ": " + readable(s.head) +
+                     (s.why.empty() ? "" : ", " + readable(s.why));
       }
       if (outcome.message.empty()) {
         outcome.message = text.text;
@@ -372,7 +453,8 @@ verify::Outcome deadlock(Machine& machine, const Observer* observer) {
   }
   if (outcome.message.empty()) outcome.message = report.text.substr(0, report.text.find('\n'));
   if (observer != nullptr) {
-    for (verify::FindingText& text : describe(engine, observer->findings())) outcome.findings.push_back(std::move(text));
+    for (verify::FindingText& text : describe(engine, observer->findings()))
+      outcome.findings.push_back(std::move(text));
   }
   return outcome;
 }

@@ -16,16 +16,18 @@ namespace sculler::emu {
 std::string place_of(const Engine& engine, CodeRef code);
 // One finding: who, where, against whom, what to do.
 verify::FindingText describe(const Engine& engine, const Finding& finding);
-std::vector<verify::FindingText> describe(const Engine& engine, const std::vector<Finding>& findings);
+std::vector<verify::FindingText> describe(const Engine& engine,
+                                          const std::vector<Finding>& findings);
 
-// The emulator's own verdict on what ran until now: races before faults before what libraries reported before
-// uninitialised reads; nothing where there is nothing to say. `observer` may be null.
+// The emulator's own verdict on what ran until now: races before faults before what libraries
+// reported before uninitialised reads; nothing where there is nothing to say. `observer` may be
+// null.
 std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
                                      const Server& server, int n_ranks);
 // Nothing can go on any more.
 verify::Outcome deadlock(Machine& machine, const Observer* observer);
 
 std::string hex(uint64_t value);
-std::string schedule_text(const Schedule& schedule);   // "random:7"
+std::string schedule_text(const Schedule& schedule);  // "random:7"
 
 }  // namespace sculler::emu

@@ -25,7 +25,7 @@ namespace {
 
 struct Child {
   pid_t pid = -1;
-  int exit = -1;       // as a shell gives it; -1: still there
+  int exit = -1;  // as a shell gives it; -1: still there
 };
 
 std::string default_library_dir() {
@@ -35,8 +35,10 @@ std::string default_library_dir() {
   return (self.parent_path().parent_path() / "lib" / "emu").string();
 }
 
-// LD_LIBRARY_PATH first in the drop-ins' folder, the rank's socket, and what keeps NCCL from multicast.
-std::vector<std::string> child_environment(const RunOptions& options, int rank, int fd, const std::string& dir) {
+// LD_LIBRARY_PATH first in the drop-ins' folder, the rank's socket, and what keeps NCCL from
+// multicast.
+std::vector<std::string> child_environment(const RunOptions& options, int rank, int fd,
+                                           const std::string& dir) {
   std::vector<std::string> env;
   std::string path = dir;
   for (char** e = environ; *e != nullptr; ++e) {
@@ -107,7 +109,9 @@ void print(const verify::Outcome& outcome) {
 int run_programs(const RunOptions& options) {
   const std::string dir = options.library_dir.empty() ? default_library_dir() : options.library_dir;
   if (!std::filesystem::exists(dir + "/libcudart.so.13")) {
-    std::fprintf(stderr, "sculler-vm: no drop-in libraries in '%s': build with CUDA headers, or name them with --libs DIR\n",
+    std::fprintf(stderr,
+                 "sculler-vm: no drop-in libraries in '%s': build with CUDA headers, or name them "
+                 "with --libs DIR\n",
                  dir.c_str());
     return 2;
   }
@@ -150,7 +154,8 @@ int run_programs(const RunOptions& options) {
       stop = deadlock(machine, observer);
       break;
     }
-    if (options.timeout_s != 0 && verify::monotonic_ns() - begin > options.timeout_s * 1'000'000'000u) {
+    if (options.timeout_s != 0 &&
+        verify::monotonic_ns() - begin > options.timeout_s * 1'000'000'000u) {
       stop.emplace();
       stop->status = verify::status::kTimeout;
       stop->message = "no end within " + std::to_string(options.timeout_s) + " s";
@@ -177,13 +182,16 @@ int run_programs(const RunOptions& options) {
     for (std::size_t i = 0; i < children.size(); ++i) {
       if (children[i].exit == 0 || !outcome.message.empty()) continue;
       outcome.rank = static_cast<int>(i);
-      outcome.message = "the program ended with " + std::to_string(children[i].exit) + " on rank " + std::to_string(i);
+      outcome.message = "the program ended with " + std::to_string(children[i].exit) + " on rank " +
+                        std::to_string(i);
     }
   }
   if (observer != nullptr) outcome.sync_hash = hex(observer->sync_hash());
   outcome.schedule = schedule_text(options.vm.schedule);
   if (!server.deterministic()) {
-    std::fprintf(stderr, "sculler-vm: a rank waited or computed outside of CUDA calls: this run may not replay exactly\n");
+    std::fprintf(stderr,
+                 "sculler-vm: a rank waited or computed outside of CUDA calls: this run may not "
+                 "replay exactly\n");
   }
   if (options.json) std::printf("%s\n", verify::print_outcome(outcome).c_str());
   return code;

@@ -11,7 +11,7 @@
 
 namespace sculler::emu {
 namespace {
-constexpr uint32_t kMaxChannels = 64;   // host threads a rank
+constexpr uint32_t kMaxChannels = 64;  // host threads a rank
 constexpr uint64_t kMillisecond = 1'000'000;
 
 // 'R', 'S' ... of /proc/PID/stat; '?' where it cannot be read.
@@ -37,7 +37,8 @@ Server::Server(Machine& machine, const ServerConfig& config, int n_ranks)
 Server::~Server() = default;
 
 void Server::reseed(uint64_t salt) {
-  random_ = (config_.schedule.seed + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u + salt * 0x94d049bb133111ebu;
+  random_ = (config_.schedule.seed + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u +
+            salt * 0x94d049bb133111ebu;
   turn_ = 0;
 }
 
@@ -62,7 +63,9 @@ bool Server::connected(int rank) const {
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
   return !r.channels.empty() && r.channels[0]->state != Channel::State::kClosed;
 }
-bool Server::was_connected(int rank) const { return ranks_[static_cast<std::size_t>(rank)].hello; }
+bool Server::was_connected(int rank) const {
+  return ranks_[static_cast<std::size_t>(rank)].hello;
+}
 
 bool Server::any_blocked() const {
   for (const Rank& r : ranks_) {
@@ -82,7 +85,8 @@ bool Server::settled(const Rank& rank) const {
     queued |= c->state == Channel::State::kQueued;
   }
   if (!running) return true;
-  // The main thread waits for its control socket: helpers of its libraries may still have something to say.
+  // The main thread waits for its control socket: helpers of its libraries may still have something
+  // to say.
   if (rank.outside && rank.channels[0]->state == Channel::State::kRunning) return true;
   return rank.left_out || (queued && rank.channels.size() > 1 && rank.left_out);
 }
@@ -159,7 +163,8 @@ bool Server::parse(int rank, uint32_t thread) {
   c.header = header;
   c.body.assign(bytes.data() + sizeof header, bytes.data() + sizeof header + header.bytes);
   c.inbox.consume(sizeof header + header.bytes);
-  if (header.op == wire::Op::kReportHostAccess) {  // its thread dies: answer at once, in whatever order
+  if (header.op ==
+      wire::Op::kReportHostAccess) {  // its thread dies: answer at once, in whatever order
     serve(rank, thread);
     return true;
   }
@@ -212,14 +217,16 @@ void Server::serve(int rank, uint32_t thread) {
   Answer answer = dispatch({rank, thread}, header, body);
   if (c.state == Channel::State::kClosed) return;
   if (answer.malformed) {
-    drop(rank, "a request whose fields are wrong (operation " + std::to_string(static_cast<int>(header.op)) + ")");
+    drop(rank, "a request whose fields are wrong (operation " +
+                   std::to_string(static_cast<int>(header.op)) + ")");
     return;
   }
   if (answer.silent) {
     c.state = Channel::State::kHelper;
     return;
   }
-  if (header.op == wire::Op::kLaunch && answer.outcome.error != 0) r.report.launch_error = machine_.explain(rank);
+  if (header.op == wire::Op::kLaunch && answer.outcome.error != 0)
+    r.report.launch_error = machine_.explain(rank);
   if (answer.outcome.pending()) {
     c.state = Channel::State::kBlocked;
     c.body = std::move(answer.body);
@@ -247,7 +254,8 @@ void Server::deliver() {
     reply(host.rank, host.thread, done.error, body);
   }
   for (const HostCall& call : machine_.take_host_calls()) {
-    if (connected(call.rank)) ranks_[static_cast<std::size_t>(call.rank)].host_calls.push_back(call);
+    if (connected(call.rank))
+      ranks_[static_cast<std::size_t>(call.rank)].host_calls.push_back(call);
   }
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     Rank& r = ranks_[i];
@@ -270,10 +278,11 @@ bool Server::run_device(uint64_t budget) {
   const std::size_t faults = machine_.faults().size();
   const uint64_t before = machine_.engine().instructions();
   const Machine::Progress progress = machine_.run(budget);
-  device_busy_ = progress == Machine::Progress::kBudget || progress == Machine::Progress::kCompleted ||
-                 progress == Machine::Progress::kFault;
+  device_busy_ = progress == Machine::Progress::kBudget ||
+                 progress == Machine::Progress::kCompleted || progress == Machine::Progress::kFault;
   deliver();
-  return device_busy_ || machine_.faults().size() != faults || machine_.engine().instructions() != before;
+  return device_busy_ || machine_.faults().size() != faults ||
+         machine_.engine().instructions() != before;
 }
 
 void Server::look_for_sleepers() {
@@ -281,8 +290,10 @@ void Server::look_for_sleepers() {
   for (Rank& r : ranks_) {
     if (settled(r)) continue;
     const uint64_t silent_ms = (now - r.heard_ns) / kMillisecond;
-    const bool threads = r.channels.size() > 1 && silent_ms > 20;  // a second thread that has nothing to say
-    const bool sleeps = config_.sleepers_settle && r.pid != 0 && silent_ms > 30 && process_state(r.pid) == 'S';
+    const bool threads =
+        r.channels.size() > 1 && silent_ms > 20;  // a second thread that has nothing to say
+    const bool sleeps =
+        config_.sleepers_settle && r.pid != 0 && silent_ms > 30 && process_state(r.pid) == 'S';
     if (threads || sleeps || silent_ms > config_.patience_ms) {
       r.left_out = true;
       deterministic_ = false;
@@ -311,7 +322,8 @@ Server::Step Server::step(int wait_ms, std::span<pollfd> others) {
       }
     }
     ::poll(fds.data(), fds.size(), ms);
-    std::copy(fds.begin(), fds.begin() + static_cast<std::ptrdiff_t>(others.size()), others.begin());
+    std::copy(fds.begin(), fds.begin() + static_cast<std::ptrdiff_t>(others.size()),
+              others.begin());
     return Step::kInput;
   };
   if (!settled()) {
@@ -329,15 +341,19 @@ Server::Step Server::step(int wait_ms, std::span<pollfd> others) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     for (std::size_t t = 0; t < ranks_[i].channels.size(); ++t) {
       const auto state = ranks_[i].channels[t]->state;
-      if (state == Channel::State::kQueued) queued.push_back({static_cast<int>(i), static_cast<uint32_t>(t)});
+      if (state == Channel::State::kQueued)
+        queued.push_back({static_cast<int>(i), static_cast<uint32_t>(t)});
       blocked |= state == Channel::State::kBlocked;
     }
   }
   const Schedule& schedule = config_.schedule;
   if (schedule.kind == ScheduleKind::kDelayRank) {
-    const auto punctual = std::count_if(queued.begin(), queued.end(), [&](Pick p) { return p.rank != schedule.delayed_rank; });
-    if (punctual != 0) std::erase_if(queued, [&](Pick p) { return p.rank == schedule.delayed_rank; });
-    if (punctual == 0 && !queued.empty() && device_busy_ && run_device(1 << 12)) return Step::kProgress;
+    const auto punctual = std::count_if(queued.begin(), queued.end(),
+                                        [&](Pick p) { return p.rank != schedule.delayed_rank; });
+    if (punctual != 0)
+      std::erase_if(queued, [&](Pick p) { return p.rank == schedule.delayed_rank; });
+    if (punctual == 0 && !queued.empty() && device_busy_ && run_device(1 << 12))
+      return Step::kProgress;
   }
   if (!queued.empty()) {
     if (schedule.kind == ScheduleKind::kRoundRobin) {
@@ -361,7 +377,8 @@ Server::Step Server::step(int wait_ms, std::span<pollfd> others) {
     return r.left_out && !r.channels.empty() && r.channels[0]->state == Channel::State::kRunning;
   });
   const bool host_works = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) {
-    return !r.host_calls.empty() || !r.host_running.empty();  // a helper thread is at work, or about to ask
+    return !r.host_calls.empty() ||
+           !r.host_running.empty();  // a helper thread is at work, or about to ask
   });
   if (blocked && all_waiting && !host_works) return Step::kStuck;
   return wait(wait_ms);

@@ -1,5 +1,5 @@
-// Bounded binary coding of wire messages. Little endian, no padding; a Reader never reads outside its bytes and, once
-// it failed, yields zeroes and stays failed.
+// Bounded binary coding of wire messages. Little endian, no padding; a Reader never reads outside
+// its bytes and, once it failed, yields zeroes and stays failed.
 #pragma once
 
 #include <array>
@@ -37,7 +37,8 @@ class Writer {
     if constexpr (kIsScalar<T>) {
       raw(&value, sizeof value);
     } else {
-      const_cast<T&>(value).visit(*this);  // one visit() serves both directions; a Writer only reads
+      const_cast<T&>(value).visit(
+          *this);  // one visit() serves both directions; a Writer only reads
     }
   }
   void put(const bool& value) { out_.push_back(value ? 1 : 0); }

@@ -70,7 +70,8 @@ Inbox::Got Inbox::receive(int socket, bool wait) {
   } while (got < 0 && errno == EINTR);
   data_.resize(old + (got > 0 ? static_cast<std::size_t>(got) : 0));
   if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? Got::kNothing : Got::kEnd;
-  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < n; ++i) {
@@ -86,7 +87,9 @@ Inbox::Got Inbox::receive(int socket, bool wait) {
   return got == 0 ? Got::kEnd : Got::kSome;
 }
 
-void Inbox::consume(std::size_t n) { begin_ += n; }
+void Inbox::consume(std::size_t n) {
+  begin_ += n;
+}
 
 int Inbox::take_fd() {
   if (fds_.empty()) return -1;

@@ -1,4 +1,5 @@
-// Byte transport of wire messages over a connected local socket, stream or seqpacket, with descriptors beside them.
+// Byte transport of wire messages over a connected local socket, stream or seqpacket, with
+// descriptors beside them.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,9 @@ class Inbox {
   Inbox& operator=(const Inbox&) = delete;
   // Receives once; `wait` false never blocks (kNothing). Descriptors are queued.
   Got receive(int socket, bool wait);
-  [[nodiscard]] std::span<const uint8_t> bytes() const { return {data_.data() + begin_, data_.size() - begin_}; }
+  [[nodiscard]] std::span<const uint8_t> bytes() const {
+    return {data_.data() + begin_, data_.size() - begin_};
+  }
   void consume(std::size_t n);
   // The oldest descriptor received, owned by the caller, or -1.
   int take_fd();

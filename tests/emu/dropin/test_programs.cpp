@@ -1,4 +1,5 @@
-// Programs that nvcc makes, unchanged, on the drop-in libraries: what they compute, what is found, how they end.
+// Programs that nvcc makes, unchanged, on the drop-in libraries: what they compute, what is found,
+// how they end.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@ namespace {
 
 struct Result {
   int exit = -1;
-  std::string text;   // stdout and stderr
+  std::string text;  // stdout and stderr
 };
 
 Result run(const std::string& command) {
@@ -20,7 +21,8 @@ Result run(const std::string& command) {
   std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "re");
   if (pipe == nullptr) return result;
   char buffer[4096];
-  for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.text.append(buffer, n);
+  for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    result.text.append(buffer, n);
   const int status = ::pclose(pipe);
   result.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
@@ -43,17 +45,21 @@ std::string compiled(const std::string& name, const std::string& libraries, std:
       std::filesystem::last_write_time(program) > std::filesystem::last_write_time(source)) {
     return program;
   }
-  const Result made = run(std::string(SCULLER_NVCC) +
-                          " -std=c++17 -cudart shared -lineinfo -gencode arch=compute_90a,code=compute_90a --no-compress "
-                          "-Xcompiler -fPIC,-fno-gnu-unique -Xlinker --allow-shlib-undefined -I" SCULLER_NCCL_INCLUDE " -L" +
-                          kBuild + "/lib/emu " + source + " " + libraries + " -o " + program);
+  const Result made = run(
+      std::string(SCULLER_NVCC) +
+      " -std=c++17 -cudart shared -lineinfo -gencode arch=compute_90a,code=compute_90a "
+      "--no-compress "
+      "-Xcompiler -fPIC,-fno-gnu-unique -Xlinker --allow-shlib-undefined -I" SCULLER_NCCL_INCLUDE
+      " -L" +
+      kBuild + "/lib/emu " + source + " " + libraries + " -o " + program);
   EXPECT_EQ(made.exit, 0) << made.text;
   return made.exit == 0 ? program : std::string();
 }
 
-Result emulate(int ranks, const std::string& program, const std::string& arguments, const std::string& options = "") {
-  return run(kBuild + "/bin/sculler-vm --run " + std::to_string(ranks) + " --timeout 120 --error-exitcode 77 " + options +
-             " -- " + program + " " + arguments);
+Result emulate(int ranks, const std::string& program, const std::string& arguments,
+               const std::string& options = "") {
+  return run(kBuild + "/bin/sculler-vm --run " + std::to_string(ranks) +
+             " --timeout 120 --error-exitcode 77 " + options + " -- " + program + " " + arguments);
 }
 
 class Runtime : public ::testing::Test {
@@ -74,7 +80,8 @@ TEST_P(RuntimePart, IsAsCudaPromises) {
     EXPECT_NE(r.text.find("good"), std::string::npos) << r.text;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Parts, RuntimePart, ::testing::Values("basics", "streams", "graphs", "errors", "driver"));
+INSTANTIATE_TEST_SUITE_P(Parts, RuntimePart,
+                         ::testing::Values("basics", "streams", "graphs", "errors", "driver"));
 
 TEST_F(Runtime, KernelsPrint) {
   const Result r = emulate(1, program_, "print");
@@ -85,28 +92,31 @@ TEST_F(Runtime, KernelsPrint) {
 struct Finding {
   const char* part;
   const char* status;
-  const char* says;   // part of the text
+  const char* says;  // part of the text
 };
 class Found : public Runtime, public ::testing::WithParamInterface<Finding> {};
 TEST_P(Found, IsNamedAndFails) {
   const Result r = emulate(1, program_, GetParam().part);
   EXPECT_EQ(r.exit, 77) << r.text;
-  EXPECT_NE(r.text.find(std::string("========= ") + GetParam().status), std::string::npos) << r.text;
+  EXPECT_NE(r.text.find(std::string("========= ") + GetParam().status), std::string::npos)
+      << r.text;
   EXPECT_NE(r.text.find(GetParam().says), std::string::npos) << r.text;
 }
-INSTANTIATE_TEST_SUITE_P(Parts, Found,
-                         ::testing::Values(Finding{"host_read", "CRASH", "host read of device memory at"},
-                                           Finding{"bounds", "OUT_OF_BOUNDS", "runtime.cu:"},
-                                           Finding{"deadlock", "DEADLOCK", "runtime.cu:"},
-                                           Finding{"race", "RACE", "runtime.cu:"},
-                                           Finding{"uninitialised", "UNINITIALISED", "runtime.cu:"},
-                                           Finding{"unsupported", "UNSUPPORTED", "cudaHostRegister"},
-                                           Finding{"array", "UNSUPPORTED", "cudaMallocArray"},
-                                           Finding{"multicast", "UNSUPPORTED", "cuMulticastCreate"}),
-                         [](const auto& info) { return std::string(info.param.part); });
+INSTANTIATE_TEST_SUITE_P(
+    Parts, Found,
+    ::testing::Values(Finding{"host_read", "CRASH", "host read of device memory at"},
+                      Finding{"bounds", "OUT_OF_BOUNDS", "runtime.cu:"},
+                      Finding{"deadlock", "DEADLOCK", "runtime.cu:"},
+                      Finding{"race", "RACE", "runtime.cu:"},
+                      Finding{"uninitialised", "UNINITIALISED", "runtime.cu:"},
+                      Finding{"unsupported", "UNSUPPORTED", "cudaHostRegister"},
+                      Finding{"array", "UNSUPPORTED", "cudaMallocArray"},
+                      Finding{"multicast", "UNSUPPORTED", "cuMulticastCreate"}),
+    [](const auto& info) { return std::string(info.param.part); });
 
 TEST_F(Runtime, WithoutAnEmulatorThereIsNoDevice) {
-  const Result r = run("env -u SCULLER_VM_FD LD_LIBRARY_PATH=" + kBuild + "/lib/emu " + program_ + " basics");
+  const Result r =
+      run("env -u SCULLER_VM_FD LD_LIBRARY_PATH=" + kBuild + "/lib/emu " + program_ + " basics");
   EXPECT_NE(r.exit, 0);
   EXPECT_NE(r.text.find("no emulator"), std::string::npos) << r.text;
 }
@@ -115,7 +125,8 @@ class Ranks : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     std::string why;
-    if (std::string(SCULLER_NCCL_INCLUDE).empty()) GTEST_SKIP() << "no NCCL headers on this machine";
+    if (std::string(SCULLER_NCCL_INCLUDE).empty())
+      GTEST_SKIP() << "no NCCL headers on this machine";
     program_ = compiled("ranks", "-lnccl -lcublas", why);
     if (program_.empty()) GTEST_SKIP() << why;
   }

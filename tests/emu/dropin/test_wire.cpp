@@ -91,7 +91,8 @@ TEST_P(Sockets, LargeMessagesAndDescriptorsCross) {
   ASSERT_EQ(::pipe(pipe_fds), 0);
   std::thread writer([&] { EXPECT_TRUE(send_all(pair[0], sent, pipe_fds[1])); });
   Inbox inbox;
-  while (inbox.bytes().size() < sent.size()) ASSERT_EQ(inbox.receive(pair[1], true), Inbox::Got::kSome);
+  while (inbox.bytes().size() < sent.size())
+    ASSERT_EQ(inbox.receive(pair[1], true), Inbox::Got::kSome);
   writer.join();
   EXPECT_TRUE(std::equal(sent.begin(), sent.end(), inbox.bytes().begin()));
   const int fd = inbox.take_fd();
@@ -107,7 +108,9 @@ TEST_P(Sockets, LargeMessagesAndDescriptorsCross) {
 }
 INSTANTIATE_TEST_SUITE_P(Types, Sockets, ::testing::Values(SOCK_STREAM, SOCK_SEQPACKET));
 
-TEST(TensorMap, FitsTheOpaqueBytes) { EXPECT_LE(sizeof(TensorMap), 128u); }
+TEST(TensorMap, FitsTheOpaqueBytes) {
+  EXPECT_LE(sizeof(TensorMap), 128u);
+}
 
 }  // namespace
 }  // namespace sculler::emu::wire

@@ -8,7 +8,8 @@ namespace {
 
 TEST(Options, AJobsObject) {
   auto options = parse_vm_options(
-      R"({"schedule":{"kind":"delay_rank","seed":9,"delayed_rank":1},"checks":["race","deadlock"],"step_limit":5})", "job.json");
+      R"({"schedule":{"kind":"delay_rank","seed":9,"delayed_rank":1},"checks":["race","deadlock"],"step_limit":5})",
+      "job.json");
   ASSERT_TRUE(options) << options.error().text();
   EXPECT_EQ(options->schedule.kind, ScheduleKind::kDelayRank);
   EXPECT_EQ(options->schedule.seed, 9u);

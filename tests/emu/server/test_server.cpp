@@ -1,4 +1,5 @@
-// The socket loop with peers that speak the protocol, break it, or go away; a real machine behind it.
+// The socket loop with peers that speak the protocol, break it, or go away; a real machine behind
+// it.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -73,7 +74,8 @@ class Peer {
     if (data.size() < sizeof header + header.bytes) return false;
     EXPECT_EQ(header.sequence, sequence_);
     status = header.status;
-    body.assign(data.begin() + sizeof header, data.begin() + static_cast<std::ptrdiff_t>(sizeof header + header.bytes));
+    body.assign(data.begin() + sizeof header,
+                data.begin() + static_cast<std::ptrdiff_t>(sizeof header + header.bytes));
     inbox_.consume(sizeof header + header.bytes);
     return true;
   }
@@ -90,7 +92,7 @@ class ServerTest : public ::testing::Test {
   void start(int n_ranks, ScheduleKind kind = ScheduleKind::kRoundRobin, uint64_t seed = 1) {
     peers_.clear();
     server_.reset();
-    vm_.reset();   // one machine a process: its addresses are fixed
+    vm_.reset();  // one machine a process: its addresses are fixed
     VmOptions options;
     options.memory_bytes = 64 << 20;
     options.schedule = {kind, seed, 0};
@@ -125,7 +127,9 @@ class ServerTest : public ::testing::Test {
     std::vector<uint8_t> body;
     for (int i = 0; i < 200; ++i) {
       if (peers_[static_cast<std::size_t>(rank)]->reply(status, body)) {
-        if (status == 0) EXPECT_TRUE(wire::decode(body, reply));
+        if (status == 0) {
+          EXPECT_TRUE(wire::decode(body, reply));
+        }
         return status;
       }
       last_ = server_->step(1);
@@ -135,7 +139,8 @@ class ServerTest : public ::testing::Test {
   }
   void greet(int rank) {
     wire::HelloReply reply;
-    for (std::size_t r = 0; r < peers_.size(); ++r) server_->set_waiting_outside(static_cast<int>(r), static_cast<int>(r) != rank);
+    for (std::size_t r = 0; r < peers_.size(); ++r)
+      server_->set_waiting_outside(static_cast<int>(r), static_cast<int>(r) != rank);
     ASSERT_EQ(call(rank, wire::Hello{}, reply), 0);
     EXPECT_EQ(reply.rank, rank);
     EXPECT_EQ(reply.n_ranks, static_cast<int>(peers_.size()));
@@ -213,8 +218,8 @@ TEST_F(ServerTest, AWaitThatNothingCanEndIsStuck) {
 
 TEST_F(ServerTest, ARankThatBreaksTheProtocolIsDroppedAndTheOtherGoesOn) {
   const std::vector<std::vector<uint8_t>> nonsense = {
-      std::vector<uint8_t>(64, 0xff),                      // no magic
-      std::vector<uint8_t>(16, 0),                         // all zero
+      std::vector<uint8_t>(64, 0xff),  // no magic
+      std::vector<uint8_t>(16, 0),     // all zero
   };
   for (const auto& bytes : nonsense) {
     start(2);
@@ -274,9 +279,11 @@ TEST_F(ServerTest, KernelsAndInternalMemoryOfOthersAreOutOfReach) {
 // Whatever bytes come, the server stays and the other rank's device works.
 TEST_F(ServerTest, RandomRequestsNeverHurtTheVm) {
   std::mt19937_64 random(7);
-  const uint16_t ops[] = {1,  3,  4,  16, 17, 18, 19, 20, 32, 33, 34, 35, 48, 49, 50, 51, 64, 65, 66, 67, 68, 69,  80,
-                          81, 82, 83, 84, 85, 96, 97, 98, 99, 100, 112, 113, 114, 115, 116, 117, 118, 119, 144, 145, 146,
-                          147, 148, 149, 150, 151, 152, 153, 154, 155, 156, 157, 158, 159, 160, 161, 176};
+  const uint16_t ops[] = {1,   3,   4,   16,  17,  18,  19,  20,  32,  33,  34,  35,
+                          48,  49,  50,  51,  64,  65,  66,  67,  68,  69,  80,  81,
+                          82,  83,  84,  85,  96,  97,  98,  99,  100, 112, 113, 114,
+                          115, 116, 117, 118, 119, 144, 145, 146, 147, 148, 149, 150,
+                          151, 152, 153, 154, 155, 156, 157, 158, 159, 160, 161, 176};
   for (int round = 0; round < 60; ++round) {
     start(2, ScheduleKind::kRandom, static_cast<uint64_t>(round));
     greet(0);
@@ -289,7 +296,9 @@ TEST_F(ServerTest, RandomRequestsNeverHurtTheVm) {
       server_->set_waiting_outside(1, false);
       int status = 0;
       std::vector<uint8_t> reply;
-      for (int step = 0; step < 20 && !peers_[1]->reply(status, reply) && server_->connected(1); ++step) server_->step(0);
+      for (int step = 0; step < 20 && !peers_[1]->reply(status, reply) && server_->connected(1);
+           ++step)
+        server_->step(0);
     }
     server_->drop(1, "");
     server_->set_waiting_outside(0, false);

@@ -1,4 +1,5 @@
-// Matrix products. Accumulation is in float32 (float64 for double), whatever faster mode was asked for.
+// Matrix products. Accumulation is in float32 (float64 for double), whatever faster mode was asked
+// for.
 #include <cuda_fp16.h>
 
 #include <cstring>
@@ -10,7 +11,9 @@ namespace {
 namespace client = sculler::emu::client;
 namespace wire = sculler::emu::wire;
 
-uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+uint64_t number(const void* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
 
 // What alpha and beta point at.
 enum class Scalar { kHalf, kFloat, kDouble, kInt };
@@ -55,7 +58,8 @@ struct Product {
 cublasStatus_t post(cublasHandle_t handle, const Product& p) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (p.alpha == nullptr || p.beta == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  if (p.transpose_a > CUBLAS_OP_C || p.transpose_b > CUBLAS_OP_C) return CUBLAS_STATUS_INVALID_VALUE;
+  if (p.transpose_a > CUBLAS_OP_C || p.transpose_b > CUBLAS_OP_C)
+    return CUBLAS_STATUS_INVALID_VALUE;
   wire::Gemm request;
   request.stream = number(handle->stream);
   request.a = number(p.a);
@@ -85,37 +89,52 @@ cublasStatus_t post(cublasHandle_t handle, const Product& p) {
     request.alpha_at = number(p.alpha);
     request.beta_at = number(p.beta);
   } else {
-    if (client::is_device(number(p.alpha)) || client::is_device(number(p.beta))) return CUBLAS_STATUS_INVALID_VALUE;
+    if (client::is_device(number(p.alpha)) || client::is_device(number(p.beta)))
+      return CUBLAS_STATUS_INVALID_VALUE;
     request.alpha = scalar(p.alpha, p.scalars);
     request.beta = scalar(p.beta, p.scalars);
   }
   const int code = client::call(request);
   if (code == 15) client::unsupported("cublasGemm", client::last_failure());
-  return code <= CUBLAS_STATUS_LICENSE_ERROR ? static_cast<cublasStatus_t>(code) : CUBLAS_STATUS_EXECUTION_FAILED;
+  return code <= CUBLAS_STATUS_LICENSE_ERROR ? static_cast<cublasStatus_t>(code)
+                                             : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 bool compute_of(cublasComputeType_t compute, Product& p) {
   switch (compute) {
-    case CUBLAS_COMPUTE_16F: case CUBLAS_COMPUTE_16F_PEDANTIC: p.scalars = Scalar::kHalf; return true;
-    case CUBLAS_COMPUTE_32F: case CUBLAS_COMPUTE_32F_PEDANTIC: case CUBLAS_COMPUTE_32F_FAST_16F:
-    case CUBLAS_COMPUTE_32F_FAST_16BF: case CUBLAS_COMPUTE_32F_FAST_TF32:
+    case CUBLAS_COMPUTE_16F:
+    case CUBLAS_COMPUTE_16F_PEDANTIC:
+      p.scalars = Scalar::kHalf;
+      return true;
+    case CUBLAS_COMPUTE_32F:
+    case CUBLAS_COMPUTE_32F_PEDANTIC:
+    case CUBLAS_COMPUTE_32F_FAST_16F:
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
       p.scalars = Scalar::kFloat;
       return true;
-    case CUBLAS_COMPUTE_64F: case CUBLAS_COMPUTE_64F_PEDANTIC:
+    case CUBLAS_COMPUTE_64F:
+    case CUBLAS_COMPUTE_64F_PEDANTIC:
       p.scalars = Scalar::kDouble;
       p.compute_double = true;
       return true;
-    case CUBLAS_COMPUTE_32I: case CUBLAS_COMPUTE_32I_PEDANTIC: p.scalars = Scalar::kInt; return true;
-    default: return false;
+    case CUBLAS_COMPUTE_32I:
+    case CUBLAS_COMPUTE_32I_PEDANTIC:
+      p.scalars = Scalar::kInt;
+      return true;
+    default:
+      return false;
   }
 }
 
 template <class Int>
-cublasStatus_t gemm_ex(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, Int m, Int n, Int k, const void* alpha,
-                       const void* a, cudaDataType at, Int lda, int64_t sa, const void* b, cudaDataType bt, Int ldb,
-                       int64_t sb, const void* beta, void* c, cudaDataType ct, Int ldc, int64_t sc, Int batch,
+cublasStatus_t gemm_ex(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, Int m, Int n,
+                       Int k, const void* alpha, const void* a, cudaDataType at, Int lda,
+                       int64_t sa, const void* b, cudaDataType bt, Int ldb, int64_t sb,
+                       const void* beta, void* c, cudaDataType ct, Int ldc, int64_t sc, Int batch,
                        cublasComputeType_t compute) {
-  Product p{ta, tb, m, n, k, alpha, a, b, beta, c, at, bt, ct, lda, ldb, ldc, sa, sb, sc, batch, Scalar::kFloat, false};
+  Product p{ta, tb,  m,   n,   k,  alpha, a,  b,     beta,           c,    at, bt,
+            ct, lda, ldb, ldc, sa, sb,    sc, batch, Scalar::kFloat, false};
   if (!compute_of(compute, p)) {
     client::unsupported("cublasGemmEx", "compute type " + std::to_string(compute));
     return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -125,38 +144,47 @@ cublasStatus_t gemm_ex(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t
 
 }  // namespace
 
-#define SCULLER_GEMM_EX(suffix, Int)                                                                                       \
-  SCULLER_EXPORT_C cublasStatus_t cublasGemmEx##suffix(                                                                    \
-      cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, Int m, Int n, Int k, const void* alpha, const void* a, \
-      cudaDataType at, Int lda, const void* b, cudaDataType bt, Int ldb, const void* beta, void* c, cudaDataType ct,       \
-      Int ldc, cublasComputeType_t compute, cublasGemmAlgo_t) {                                                            \
-    return gemm_ex<Int>(h, ta, tb, m, n, k, alpha, a, at, lda, 0, b, bt, ldb, 0, beta, c, ct, ldc, 0, 1, compute);         \
-  }                                                                                                                        \
-  SCULLER_EXPORT_C cublasStatus_t cublasGemmStridedBatchedEx##suffix(                                                      \
-      cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, Int m, Int n, Int k, const void* alpha, const void* a, \
-      cudaDataType at, Int lda, long long sa, const void* b, cudaDataType bt, Int ldb, long long sb, const void* beta,     \
-      void* c, cudaDataType ct, Int ldc, long long sc, Int batch, cublasComputeType_t compute, cublasGemmAlgo_t) {         \
-    return gemm_ex<Int>(h, ta, tb, m, n, k, alpha, a, at, lda, sa, b, bt, ldb, sb, beta, c, ct, ldc, sc, batch, compute);  \
+#define SCULLER_GEMM_EX(suffix, Int)                                                               \
+  SCULLER_EXPORT_C cublasStatus_t cublasGemmEx##suffix(                                            \
+      cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, Int m, Int n, Int k,           \
+      const void* alpha, const void* a, cudaDataType at, Int lda, const void* b, cudaDataType bt,  \
+      Int ldb, const void* beta, void* c, cudaDataType ct, Int ldc, cublasComputeType_t compute,   \
+      cublasGemmAlgo_t) {                                                                          \
+    return gemm_ex<Int>(h, ta, tb, m, n, k, alpha, a, at, lda, 0, b, bt, ldb, 0, beta, c, ct, ldc, \
+                        0, 1, compute);                                                            \
+  }                                                                                                \
+  SCULLER_EXPORT_C cublasStatus_t cublasGemmStridedBatchedEx##suffix(                              \
+      cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, Int m, Int n, Int k,           \
+      const void* alpha, const void* a, cudaDataType at, Int lda, long long sa, const void* b,     \
+      cudaDataType bt, Int ldb, long long sb, const void* beta, void* c, cudaDataType ct, Int ldc, \
+      long long sc, Int batch, cublasComputeType_t compute, cublasGemmAlgo_t) {                    \
+    return gemm_ex<Int>(h, ta, tb, m, n, k, alpha, a, at, lda, sa, b, bt, ldb, sb, beta, c, ct,    \
+                        ldc, sc, batch, compute);                                                  \
   }
 SCULLER_GEMM_EX(, int)
 SCULLER_GEMM_EX(_64, int64_t)
 
-#define SCULLER_GEMM(name, batched, Real, type, Int, compute)                                                               \
-  SCULLER_EXPORT_C cublasStatus_t name(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, Int m, Int n, Int k,   \
-                                       const Real* alpha, const Real* a, Int lda, const Real* b, Int ldb, const Real* beta, \
-                                       Real* c, Int ldc) {                                                                  \
-    return gemm_ex<Int>(h, ta, tb, m, n, k, alpha, a, type, lda, 0, b, type, ldb, 0, beta, c, type, ldc, 0, 1, compute);    \
-  }                                                                                                                         \
-  SCULLER_EXPORT_C cublasStatus_t batched(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, Int m, Int n,       \
-                                          Int k, const Real* alpha, const Real* a, Int lda, long long sa, const Real* b,    \
-                                          Int ldb, long long sb, const Real* beta, Real* c, Int ldc, long long sc,          \
-                                          Int batch) {                                                                      \
-    return gemm_ex<Int>(h, ta, tb, m, n, k, alpha, a, type, lda, sa, b, type, ldb, sb, beta, c, type, ldc, sc, batch,       \
-                        compute);                                                                                           \
+#define SCULLER_GEMM(name, batched, Real, type, Int, compute)                                    \
+  SCULLER_EXPORT_C cublasStatus_t name(cublasHandle_t h, cublasOperation_t ta,                   \
+                                       cublasOperation_t tb, Int m, Int n, Int k,                \
+                                       const Real* alpha, const Real* a, Int lda, const Real* b, \
+                                       Int ldb, const Real* beta, Real* c, Int ldc) {            \
+    return gemm_ex<Int>(h, ta, tb, m, n, k, alpha, a, type, lda, 0, b, type, ldb, 0, beta, c,    \
+                        type, ldc, 0, 1, compute);                                               \
+  }                                                                                              \
+  SCULLER_EXPORT_C cublasStatus_t batched(                                                       \
+      cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, Int m, Int n, Int k,         \
+      const Real* alpha, const Real* a, Int lda, long long sa, const Real* b, Int ldb,           \
+      long long sb, const Real* beta, Real* c, Int ldc, long long sc, Int batch) {               \
+    return gemm_ex<Int>(h, ta, tb, m, n, k, alpha, a, type, lda, sa, b, type, ldb, sb, beta, c,  \
+                        type, ldc, sc, batch, compute);                                          \
   }
 SCULLER_GEMM(cublasSgemm_v2, cublasSgemmStridedBatched, float, CUDA_R_32F, int, CUBLAS_COMPUTE_32F)
-SCULLER_GEMM(cublasSgemm_v2_64, cublasSgemmStridedBatched_64, float, CUDA_R_32F, int64_t, CUBLAS_COMPUTE_32F)
+SCULLER_GEMM(cublasSgemm_v2_64, cublasSgemmStridedBatched_64, float, CUDA_R_32F, int64_t,
+             CUBLAS_COMPUTE_32F)
 SCULLER_GEMM(cublasDgemm_v2, cublasDgemmStridedBatched, double, CUDA_R_64F, int, CUBLAS_COMPUTE_64F)
-SCULLER_GEMM(cublasDgemm_v2_64, cublasDgemmStridedBatched_64, double, CUDA_R_64F, int64_t, CUBLAS_COMPUTE_64F)
+SCULLER_GEMM(cublasDgemm_v2_64, cublasDgemmStridedBatched_64, double, CUDA_R_64F, int64_t,
+             CUBLAS_COMPUTE_64F)
 SCULLER_GEMM(cublasHgemm, cublasHgemmStridedBatched, __half, CUDA_R_16F, int, CUBLAS_COMPUTE_16F)
-SCULLER_GEMM(cublasHgemm_64, cublasHgemmStridedBatched_64, __half, CUDA_R_16F, int64_t, CUBLAS_COMPUTE_16F)
+SCULLER_GEMM(cublasHgemm_64, cublasHgemmStridedBatched_64, __half, CUDA_R_16F, int64_t,
+             CUBLAS_COMPUTE_16F)

@@ -25,11 +25,13 @@ SCULLER_EXPORT_C CUresult cuGetProcAddress_v2(const char* name, void** out, int,
     if (*out != nullptr) break;
     *out = exported(base + suffix);
   }
-  if (query != nullptr) *query = *out != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  if (query != nullptr)
+    *query = *out != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   return *out != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 #undef cuGetProcAddress
-SCULLER_EXPORT_C CUresult cuGetProcAddress(const char* name, void** out, int version, cuuint64_t flags) {
+SCULLER_EXPORT_C CUresult cuGetProcAddress(const char* name, void** out, int version,
+                                           cuuint64_t flags) {
   return cuGetProcAddress_v2(name, out, version, flags, nullptr);
 }
 

@@ -20,7 +20,8 @@ constexpr ErrorText kErrors[] = {
     SCULLER_ERROR(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"),
     SCULLER_ERROR(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"),
     SCULLER_ERROR(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
-    SCULLER_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, "no kernel image is available for execution on the device"),
+    SCULLER_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU,
+                  "no kernel image is available for execution on the device"),
     SCULLER_ERROR(CUDA_ERROR_INVALID_PTX, "a PTX JIT compilation failed"),
     SCULLER_ERROR(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
     SCULLER_ERROR(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
@@ -35,7 +36,8 @@ constexpr ErrorText kErrors[] = {
     SCULLER_ERROR(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "too many blocks in cooperative launch"),
     SCULLER_ERROR(CUDA_ERROR_NOT_PERMITTED, "operation not permitted"),
     SCULLER_ERROR(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
-    SCULLER_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
+    SCULLER_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                  "operation not permitted when stream is capturing"),
     SCULLER_ERROR(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
 #undef SCULLER_ERROR
@@ -47,7 +49,9 @@ const ErrorText* find(CUresult code) {
 }
 }  // namespace
 
-CUresult not_supported(const char* function, const char* why) { return result(client::unsupported(function, why)); }
+CUresult not_supported(const char* function, const char* why) {
+  return result(client::unsupported(function, why));
+}
 
 SCULLER_EXPORT_C CUresult cuGetErrorString(CUresult code, const char** text) {
   const ErrorText* e = find(code);

@@ -23,8 +23,9 @@ CUresult launch(CUfunction function, const client::LaunchShape& shape, void** ar
 }
 }  // namespace
 
-SCULLER_EXPORT_C CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                         unsigned bz, unsigned shared, CUstream stream, void** args, void** extra) {
+SCULLER_EXPORT_C CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
+                                         unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                         CUstream stream, void** args, void** extra) {
   client::LaunchShape shape;
   shape.grid = {gx, gy, gz};
   shape.block = {bx, by, bz};
@@ -32,8 +33,10 @@ SCULLER_EXPORT_C CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy,
   shape.stream = number(stream);
   return launch(f, shape, args, extra);
 }
-SCULLER_EXPORT_C CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                                    unsigned by, unsigned bz, unsigned shared, CUstream stream, void** args) {
+SCULLER_EXPORT_C CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy,
+                                                    unsigned gz, unsigned bx, unsigned by,
+                                                    unsigned bz, unsigned shared, CUstream stream,
+                                                    void** args) {
   client::LaunchShape shape;
   shape.grid = {gx, gy, gz};
   shape.block = {bx, by, bz};
@@ -42,7 +45,8 @@ SCULLER_EXPORT_C CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, u
   shape.stream = number(stream);
   return launch(f, shape, args, nullptr);
 }
-SCULLER_EXPORT_C CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** args, void** extra) {
+SCULLER_EXPORT_C CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** args,
+                                           void** extra) {
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   client::LaunchShape shape;
   shape.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
@@ -55,7 +59,9 @@ SCULLER_EXPORT_C CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunct
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         shape.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
         break;
-      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: shape.cooperative = a.value.cooperative != 0; break;
+      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        shape.cooperative = a.value.cooperative != 0;
+        break;
       // Hints, and permissions to overlap that a machine need not use.
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
       case CU_LAUNCH_ATTRIBUTE_PRIORITY:
@@ -65,14 +71,16 @@ SCULLER_EXPORT_C CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunct
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
         break;
-      default: return not_supported("cuLaunchKernelEx", ("launch attribute " + std::to_string(a.id)).c_str());
+      default:
+        return not_supported("cuLaunchKernelEx",
+                             ("launch attribute " + std::to_string(a.id)).c_str());
     }
   }
   return launch(f, shape, args, extra);
 }
 
-SCULLER_EXPORT_C CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads,
-                                                                               size_t shared, unsigned) {
+SCULLER_EXPORT_C CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, CUfunction f, int threads, size_t shared, unsigned) {
   const client::Kernel* kernel = kernel_of(f);
   if (kernel == nullptr || threads <= 0 || shared > UINT32_MAX) return CUDA_ERROR_INVALID_VALUE;
   wire::Occupancy request;
@@ -84,7 +92,8 @@ SCULLER_EXPORT_C CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(i
   *blocks = static_cast<int>(reply.blocks_per_sm);
   return result(code);
 }
-SCULLER_EXPORT_C CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int threads, size_t shared) {
+SCULLER_EXPORT_C CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f,
+                                                                      int threads, size_t shared) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, f, threads, shared, 0);
 }
 

@@ -9,7 +9,8 @@ CUresult on(uint64_t handle) {
   return result(client::call(request));
 }
 CUresult write_value(CUstream s, CUdeviceptr at, uint64_t value, uint8_t bytes, unsigned flags) {
-  if ((flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (flags != 0) return not_supported("cuStreamWriteValue", "without a memory barrier");
   wire::WriteValue request;
   request.stream = number(s);
@@ -20,7 +21,8 @@ CUresult write_value(CUstream s, CUdeviceptr at, uint64_t value, uint8_t bytes, 
 }
 CUresult wait_value(CUstream s, CUdeviceptr at, uint64_t value, uint8_t bytes, unsigned flags) {
   wire::WaitValue request;
-  if (flags > CU_STREAM_WAIT_VALUE_NOR) return not_supported("cuStreamWaitValue", "with CU_STREAM_WAIT_VALUE_FLUSH");
+  if (flags > CU_STREAM_WAIT_VALUE_NOR)
+    return not_supported("cuStreamWaitValue", "with CU_STREAM_WAIT_VALUE_FLUSH");
   request.stream = number(s);
   request.address = at;
   request.value = value;
@@ -39,12 +41,21 @@ SCULLER_EXPORT_C CUresult cuStreamCreateWithPriority(CUstream* out, unsigned fla
   *out = handle_of<CUstream>(reply.handle);
   return result(code);
 }
-SCULLER_EXPORT_C CUresult cuStreamCreate(CUstream* out, unsigned flags) { return cuStreamCreateWithPriority(out, flags, 0); }
-SCULLER_EXPORT_C CUresult cuStreamDestroy_v2(CUstream s) { return on<wire::Op::kStreamDestroy>(number(s)); }
-SCULLER_EXPORT_C CUresult cuStreamSynchronize(CUstream s) { return on<wire::Op::kStreamSynchronize>(number(s)); }
-SCULLER_EXPORT_C CUresult cuStreamQuery(CUstream s) { return on<wire::Op::kStreamQuery>(number(s)); }
+SCULLER_EXPORT_C CUresult cuStreamCreate(CUstream* out, unsigned flags) {
+  return cuStreamCreateWithPriority(out, flags, 0);
+}
+SCULLER_EXPORT_C CUresult cuStreamDestroy_v2(CUstream s) {
+  return on<wire::Op::kStreamDestroy>(number(s));
+}
+SCULLER_EXPORT_C CUresult cuStreamSynchronize(CUstream s) {
+  return on<wire::Op::kStreamSynchronize>(number(s));
+}
+SCULLER_EXPORT_C CUresult cuStreamQuery(CUstream s) {
+  return on<wire::Op::kStreamQuery>(number(s));
+}
 SCULLER_EXPORT_C CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
-  if (flags != CU_EVENT_WAIT_DEFAULT) return not_supported("cuStreamWaitEvent", "with CU_EVENT_WAIT_EXTERNAL");
+  if (flags != CU_EVENT_WAIT_DEFAULT)
+    return not_supported("cuStreamWaitEvent", "with CU_EVENT_WAIT_EXTERNAL");
   wire::StreamWaitEvent request;
   request.stream = number(s);
   request.event = number(e);
@@ -64,7 +75,8 @@ SCULLER_EXPORT_C CUresult cuStreamGetCtx(CUstream, CUcontext* context) {
 }
 
 SCULLER_EXPORT_C CUresult cuEventCreate(CUevent* out, unsigned flags) {
-  if ((flags & CU_EVENT_INTERPROCESS) != 0) return not_supported("cuEventCreate", "with CU_EVENT_INTERPROCESS");
+  if ((flags & CU_EVENT_INTERPROCESS) != 0)
+    return not_supported("cuEventCreate", "with CU_EVENT_INTERPROCESS");
   wire::EventCreate request;
   request.flags = flags;
   wire::HandleReply reply;
@@ -72,9 +84,15 @@ SCULLER_EXPORT_C CUresult cuEventCreate(CUevent* out, unsigned flags) {
   *out = handle_of<CUevent>(reply.handle);
   return result(code);
 }
-SCULLER_EXPORT_C CUresult cuEventDestroy_v2(CUevent e) { return on<wire::Op::kEventDestroy>(number(e)); }
-SCULLER_EXPORT_C CUresult cuEventQuery(CUevent e) { return on<wire::Op::kEventQuery>(number(e)); }
-SCULLER_EXPORT_C CUresult cuEventSynchronize(CUevent e) { return on<wire::Op::kEventSynchronize>(number(e)); }
+SCULLER_EXPORT_C CUresult cuEventDestroy_v2(CUevent e) {
+  return on<wire::Op::kEventDestroy>(number(e));
+}
+SCULLER_EXPORT_C CUresult cuEventQuery(CUevent e) {
+  return on<wire::Op::kEventQuery>(number(e));
+}
+SCULLER_EXPORT_C CUresult cuEventSynchronize(CUevent e) {
+  return on<wire::Op::kEventSynchronize>(number(e));
+}
 SCULLER_EXPORT_C CUresult cuEventRecord(CUevent e, CUstream s) {
   wire::EventRecord request;
   request.event = number(e);
@@ -91,19 +109,24 @@ SCULLER_EXPORT_C CUresult cuEventElapsedTime_v2(float* ms, CUevent begin, CUeven
   return result(code);
 }
 SCULLER_EXPORT_C CUresult cuLaunchHostFunc(CUstream s, CUhostFn function, void* argument) {
-  return function == nullptr ? CUDA_ERROR_INVALID_VALUE : result(client::host_function(number(s), function, argument));
+  return function == nullptr ? CUDA_ERROR_INVALID_VALUE
+                             : result(client::host_function(number(s), function, argument));
 }
 
-SCULLER_EXPORT_C CUresult cuStreamWriteValue32_v2(CUstream s, CUdeviceptr at, cuuint32_t value, unsigned flags) {
+SCULLER_EXPORT_C CUresult cuStreamWriteValue32_v2(CUstream s, CUdeviceptr at, cuuint32_t value,
+                                                  unsigned flags) {
   return write_value(s, at, value, 4, flags);
 }
-SCULLER_EXPORT_C CUresult cuStreamWriteValue64_v2(CUstream s, CUdeviceptr at, cuuint64_t value, unsigned flags) {
+SCULLER_EXPORT_C CUresult cuStreamWriteValue64_v2(CUstream s, CUdeviceptr at, cuuint64_t value,
+                                                  unsigned flags) {
   return write_value(s, at, value, 8, flags);
 }
-SCULLER_EXPORT_C CUresult cuStreamWaitValue32_v2(CUstream s, CUdeviceptr at, cuuint32_t value, unsigned flags) {
+SCULLER_EXPORT_C CUresult cuStreamWaitValue32_v2(CUstream s, CUdeviceptr at, cuuint32_t value,
+                                                 unsigned flags) {
   return wait_value(s, at, value, 4, flags);
 }
-SCULLER_EXPORT_C CUresult cuStreamWaitValue64_v2(CUstream s, CUdeviceptr at, cuuint64_t value, unsigned flags) {
+SCULLER_EXPORT_C CUresult cuStreamWaitValue64_v2(CUstream s, CUdeviceptr at, cuuint64_t value,
+                                                 unsigned flags) {
   return wait_value(s, at, value, 8, flags);
 }
 

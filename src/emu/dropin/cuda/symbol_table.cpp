@@ -1,4 +1,5 @@
-// All exported names with their addresses, for cuGetProcAddress. Declared without their types: only addresses are taken.
+// All exported names with their addresses, for cuGetProcAddress. Declared without their types: only
+// addresses are taken.
 #include <algorithm>
 #include <string_view>
 
@@ -21,7 +22,8 @@ const Entry kEntries[] = {
 
 void* exported(std::string_view name);
 void* exported(std::string_view name) {
-  const auto* at = std::find_if(std::begin(kEntries), std::end(kEntries), [name](const Entry& e) { return e.name == name; });
+  const auto* at = std::find_if(std::begin(kEntries), std::end(kEntries),
+                                [name](const Entry& e) { return e.name == name; });
   return at != std::end(kEntries) ? reinterpret_cast<void*>(at->function) : nullptr;
 }
 

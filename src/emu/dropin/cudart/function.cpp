@@ -37,13 +37,15 @@ SCULLER_EXPORT_C cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, cons
   return finish(cudaSuccess);
 }
 
-SCULLER_EXPORT_C cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+SCULLER_EXPORT_C cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute,
+                                                  int value) {
   int code = 0;
   client::Kernel* kernel = kernel_of(function, code);
   if (kernel == nullptr) return finish(code);
   switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize: {
-      const int64_t limit = static_cast<int64_t>(client::world()->shared_per_block) - kernel->info.static_shared;
+      const int64_t limit =
+          static_cast<int64_t>(client::world()->shared_per_block) - kernel->info.static_shared;
       if (value < 0 || value > limit) return finish(cudaErrorInvalidValue);
       kernel->max_dynamic_shared = value;
       return finish(cudaSuccess);
@@ -55,17 +57,21 @@ SCULLER_EXPORT_C cudaError_t cudaFuncSetAttribute(const void* function, cudaFunc
       kernel->non_portable_cluster = value != 0;
       return finish(cudaSuccess);
     default:
-      return not_supported("cudaFuncSetAttribute", ("attribute " + std::to_string(attribute)).c_str());
+      return not_supported("cudaFuncSetAttribute",
+                           ("attribute " + std::to_string(attribute)).c_str());
   }
 }
-SCULLER_EXPORT_C cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return finish(cudaSuccess); }
+SCULLER_EXPORT_C cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) {
+  return finish(cudaSuccess);
+}
 SCULLER_EXPORT_C cudaError_t cudaFuncGetName(const char** name, const void* function) {
   int code = 0;
   const client::Kernel* kernel = kernel_of(function, code);
   *name = kernel != nullptr ? kernel->name.c_str() : nullptr;
   return finish(code);
 }
-SCULLER_EXPORT_C cudaError_t cudaFuncGetParamInfo(const void* function, size_t index, size_t* offset, size_t* bytes) {
+SCULLER_EXPORT_C cudaError_t cudaFuncGetParamInfo(const void* function, size_t index,
+                                                  size_t* offset, size_t* bytes) {
   int code = 0;
   const client::Kernel* kernel = kernel_of(function, code);
   if (kernel == nullptr) return finish(code);
@@ -75,24 +81,29 @@ SCULLER_EXPORT_C cudaError_t cudaFuncGetParamInfo(const void* function, size_t i
   return finish(cudaSuccess);
 }
 
-SCULLER_EXPORT_C cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function,
-                                                                                     int threads, size_t shared, unsigned) {
+SCULLER_EXPORT_C cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, const void* function, int threads, size_t shared, unsigned) {
   int code = 0;
   const client::Kernel* kernel = kernel_of(function, code);
   if (kernel == nullptr) return finish(code);
   *blocks = blocks_per_sm(*kernel, threads, shared, code);
   return finish(code);
 }
-SCULLER_EXPORT_C cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,
-                                                                            size_t shared) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+SCULLER_EXPORT_C cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
+                                                                           const void* function,
+                                                                           int threads,
+                                                                           size_t shared) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared,
+                                                                0);
 }
-SCULLER_EXPORT_C cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* function, int blocks,
-                                                                        int threads) {
+SCULLER_EXPORT_C cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes,
+                                                                       const void* function,
+                                                                       int blocks, int threads) {
   int code = 0;
   const client::Kernel* kernel = kernel_of(function, code);
   if (kernel == nullptr) return finish(code);
-  size_t low = 0;  // largest that still lets `blocks` live on an SM; occupancy falls as shared memory grows
+  size_t low =
+      0;  // largest that still lets `blocks` live on an SM; occupancy falls as shared memory grows
   size_t high = client::world()->shared_per_block - kernel->info.static_shared;
   if (blocks_per_sm(*kernel, threads, 0, code) < blocks) high = 0;
   while (low < high && code == client::kSuccess) {
@@ -107,16 +118,18 @@ SCULLER_EXPORT_C cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* b
   return finish(code);
 }
 SCULLER_EXPORT_C cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
-                                                             const cudaLaunchConfig_t* config) {
+                                                            const cudaLaunchConfig_t* config) {
   int code = 0;
   const client::Kernel* kernel = kernel_of(function, code);
   if (kernel == nullptr) return finish(code);
   const dim3 block = config->blockDim;
-  const int per_sm = blocks_per_sm(*kernel, static_cast<int>(block.x * block.y * block.z), config->dynamicSmemBytes, code);
+  const int per_sm = blocks_per_sm(*kernel, static_cast<int>(block.x * block.y * block.z),
+                                   config->dynamicSmemBytes, code);
   unsigned size = 1;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const cudaLaunchAttribute& a = config->attrs[i];
-    if (a.id == cudaLaunchAttributeClusterDimension) size = a.val.clusterDim.x * a.val.clusterDim.y * a.val.clusterDim.z;
+    if (a.id == cudaLaunchAttributeClusterDimension)
+      size = a.val.clusterDim.x * a.val.clusterDim.y * a.val.clusterDim.z;
   }
   if (size == 0) return finish(cudaErrorInvalidValue);
   *clusters = per_sm * static_cast<int>(client::world()->sms) / static_cast<int>(size);

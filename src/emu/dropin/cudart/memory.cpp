@@ -6,7 +6,8 @@
 namespace sculler::emu::cudart {
 namespace {
 
-cudaError_t allocate(void** out, size_t bytes, wire::MemoryKind kind, bool ordered = false, cudaStream_t stream = nullptr) {
+cudaError_t allocate(void** out, size_t bytes, wire::MemoryKind kind, bool ordered = false,
+                     cudaStream_t stream = nullptr) {
   if (out == nullptr) return finish(cudaErrorInvalidValue);
   if (const cudaError_t error = use_device(); error != cudaSuccess) return finish(error);
   if (bytes == 0) {
@@ -33,25 +34,35 @@ cudaError_t release(void* pointer, bool ordered = false, cudaStream_t stream = n
   return finish(client::call(request));
 }
 
-// The direction that the caller names must fit; cudaMemcpyDefault infers it, and so do we in every other case.
+// The direction that the caller names must fit; cudaMemcpyDefault infers it, and so do we in every
+// other case.
 bool direction_fits(const void* to, const void* from, cudaMemcpyKind kind) {
-  const bool to_device = client::is_device(address(to)), from_device = client::is_device(address(from));
+  const bool to_device = client::is_device(address(to)),
+             from_device = client::is_device(address(from));
   switch (kind) {
-    case cudaMemcpyHostToHost: return !to_device && !from_device;
-    case cudaMemcpyHostToDevice: return !from_device;
-    case cudaMemcpyDeviceToHost: return !to_device;
-    case cudaMemcpyDeviceToDevice: case cudaMemcpyDefault: return true;
-    default: return false;
+    case cudaMemcpyHostToHost:
+      return !to_device && !from_device;
+    case cudaMemcpyHostToDevice:
+      return !from_device;
+    case cudaMemcpyDeviceToHost:
+      return !to_device;
+    case cudaMemcpyDeviceToDevice:
+    case cudaMemcpyDefault:
+      return true;
+    default:
+      return false;
   }
 }
 
-cudaError_t copy(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                 cudaMemcpyKind kind, cudaStream_t stream, bool blocking) {
+cudaError_t copy(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                 size_t height, cudaMemcpyKind kind, cudaStream_t stream, bool blocking) {
   if (!direction_fits(to, from, kind)) return finish(cudaErrorInvalidMemcpyDirection);
-  return finish(client::copy(address(to), to_pitch, address(from), from_pitch, width, height, number(stream), blocking));
+  return finish(client::copy(address(to), to_pitch, address(from), from_pitch, width, height,
+                             number(stream), blocking));
 }
 
-cudaError_t fill(void* to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream, bool blocking) {
+cudaError_t fill(void* to, size_t pitch, int value, size_t width, size_t height,
+                 cudaStream_t stream, bool blocking) {
   if (width == 0 || height == 0) return finish(cudaSuccess);
   wire::Fill request;
   request.to = address(to);
@@ -64,45 +75,57 @@ cudaError_t fill(void* to, size_t pitch, int value, size_t width, size_t height,
   return finish(client::call(request));
 }
 
-cudaError_t to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind,
-                      cudaStream_t stream, bool blocking) {
+cudaError_t to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset,
+                      cudaMemcpyKind kind, cudaStream_t stream, bool blocking) {
   uint64_t at = 0, size = 0;
   if (const int code = symbol_of(symbol, at, size); code != client::kSuccess) return finish(code);
   if (offset > size || bytes > size - offset) return finish(cudaErrorInvalidValue);
-  return copy(reinterpret_cast<void*>(at + offset), bytes, from, bytes, bytes, 1, kind, stream, blocking);
+  return copy(reinterpret_cast<void*>(at + offset), bytes, from, bytes, bytes, 1, kind, stream,
+              blocking);
 }
-cudaError_t from_symbol(void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream,
-                        bool blocking) {
+cudaError_t from_symbol(void* to, const void* symbol, size_t bytes, size_t offset,
+                        cudaMemcpyKind kind, cudaStream_t stream, bool blocking) {
   uint64_t at = 0, size = 0;
   if (const int code = symbol_of(symbol, at, size); code != client::kSuccess) return finish(code);
   if (offset > size || bytes > size - offset) return finish(cudaErrorInvalidValue);
-  return copy(to, bytes, reinterpret_cast<const void*>(at + offset), bytes, bytes, 1, kind, stream, blocking);
+  return copy(to, bytes, reinterpret_cast<const void*>(at + offset), bytes, bytes, 1, kind, stream,
+              blocking);
 }
 
 }  // namespace
 
-SCULLER_EXPORT_C cudaError_t cudaMalloc(void** out, size_t bytes) { return allocate(out, bytes, wire::MemoryKind::kDevice); }
+SCULLER_EXPORT_C cudaError_t cudaMalloc(void** out, size_t bytes) {
+  return allocate(out, bytes, wire::MemoryKind::kDevice);
+}
 SCULLER_EXPORT_C cudaError_t cudaMallocAsync(void** out, size_t bytes, cudaStream_t stream) {
   return allocate(out, bytes, wire::MemoryKind::kDevice, true, stream);
 }
-SCULLER_EXPORT_C cudaError_t cudaMallocHost(void** out, size_t bytes) { return allocate(out, bytes, wire::MemoryKind::kPinned); }
+SCULLER_EXPORT_C cudaError_t cudaMallocHost(void** out, size_t bytes) {
+  return allocate(out, bytes, wire::MemoryKind::kPinned);
+}
 SCULLER_EXPORT_C cudaError_t cudaHostAlloc(void** out, size_t bytes, unsigned) {
   return allocate(out, bytes, wire::MemoryKind::kPinned);
 }
 SCULLER_EXPORT_C cudaError_t cudaMallocManaged(void** out, size_t bytes, unsigned) {
   return allocate(out, bytes, wire::MemoryKind::kManaged);
 }
-SCULLER_EXPORT_C cudaError_t cudaMallocPitch(void** out, size_t* pitch, size_t width, size_t height) {
+SCULLER_EXPORT_C cudaError_t cudaMallocPitch(void** out, size_t* pitch, size_t width,
+                                             size_t height) {
   if (pitch == nullptr) return finish(cudaErrorInvalidValue);
   *pitch = (width + 511) / 512 * 512;
   return allocate(out, *pitch * height, wire::MemoryKind::kDevice);
 }
 SCULLER_EXPORT_C cudaError_t cudaFree(void* pointer) {
-  if (pointer == nullptr) return finish(client::world() == nullptr ? cudaErrorNoDevice : cudaSuccess);
+  if (pointer == nullptr)
+    return finish(client::world() == nullptr ? cudaErrorNoDevice : cudaSuccess);
   return release(pointer);
 }
-SCULLER_EXPORT_C cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) { return release(pointer, true, stream); }
-SCULLER_EXPORT_C cudaError_t cudaFreeHost(void* pointer) { return release(pointer); }
+SCULLER_EXPORT_C cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  return release(pointer, true, stream);
+}
+SCULLER_EXPORT_C cudaError_t cudaFreeHost(void* pointer) {
+  return release(pointer);
+}
 
 SCULLER_EXPORT_C cudaError_t cudaHostGetDevicePointer(void** out, void* host, unsigned) {
   if (!client::is_host(address(host))) return finish(cudaErrorInvalidValue);
@@ -126,12 +149,14 @@ SCULLER_EXPORT_C cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_by
   return finish(code);
 }
 
-SCULLER_EXPORT_C cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* pointer) {
+SCULLER_EXPORT_C cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out,
+                                                      const void* pointer) {
   if (out == nullptr) return finish(cudaErrorInvalidValue);
   *out = {};
   out->type = cudaMemoryTypeUnregistered;
   out->device = -2;  // cudaInvalidDeviceId
-  if (!client::is_device(address(pointer)) && !client::is_host(address(pointer))) return finish(cudaSuccess);
+  if (!client::is_device(address(pointer)) && !client::is_host(address(pointer)))
+    return finish(cudaSuccess);
   wire::PointerInfo request;
   request.address = address(pointer);
   wire::PointerReply reply;
@@ -160,63 +185,73 @@ SCULLER_EXPORT_C cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out
   return finish(cudaSuccess);
 }
 
-SCULLER_EXPORT_C cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+SCULLER_EXPORT_C cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes,
+                                        cudaMemcpyKind kind) {
   return copy(to, bytes, from, bytes, bytes, 1, kind, nullptr, true);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                                             cudaStream_t stream) {
+SCULLER_EXPORT_C cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
+                                             cudaMemcpyKind kind, cudaStream_t stream) {
   return copy(to, bytes, from, bytes, bytes, 1, kind, stream, false);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                          size_t height, cudaMemcpyKind kind) {
+SCULLER_EXPORT_C cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from,
+                                          size_t from_pitch, size_t width, size_t height,
+                                          cudaMemcpyKind kind) {
   return copy(to, to_pitch, from, from_pitch, width, height, kind, nullptr, true);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                               size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+SCULLER_EXPORT_C cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from,
+                                               size_t from_pitch, size_t width, size_t height,
+                                               cudaMemcpyKind kind, cudaStream_t stream) {
   return copy(to, to_pitch, from, from_pitch, width, height, kind, stream, false);
 }
 SCULLER_EXPORT_C cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes) {
   return copy(to, bytes, from, bytes, bytes, 1, cudaMemcpyDefault, nullptr, true);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {
+SCULLER_EXPORT_C cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
+                                                 cudaStream_t stream) {
   return copy(to, bytes, from, bytes, bytes, 1, cudaMemcpyDefault, stream, false);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
-                                                cudaMemcpyKind kind) {
+SCULLER_EXPORT_C cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes,
+                                                size_t offset, cudaMemcpyKind kind) {
   return to_symbol(symbol, from, bytes, offset, kind, nullptr, true);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset,
+SCULLER_EXPORT_C cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from,
+                                                     size_t bytes, size_t offset,
                                                      cudaMemcpyKind kind, cudaStream_t stream) {
   return to_symbol(symbol, from, bytes, offset, kind, stream, false);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
-                                                  cudaMemcpyKind kind) {
+SCULLER_EXPORT_C cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes,
+                                                  size_t offset, cudaMemcpyKind kind) {
   return from_symbol(to, symbol, bytes, offset, kind, nullptr, true);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
-                                                       cudaMemcpyKind kind, cudaStream_t stream) {
+SCULLER_EXPORT_C cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes,
+                                                       size_t offset, cudaMemcpyKind kind,
+                                                       cudaStream_t stream) {
   return from_symbol(to, symbol, bytes, offset, kind, stream, false);
 }
 
 SCULLER_EXPORT_C cudaError_t cudaMemset(void* to, int value, size_t bytes) {
   return fill(to, bytes, value, bytes, 1, nullptr, true);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+SCULLER_EXPORT_C cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes,
+                                             cudaStream_t stream) {
   return fill(to, bytes, value, bytes, 1, stream, false);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
+SCULLER_EXPORT_C cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width,
+                                          size_t height) {
   return fill(to, pitch, value, width, height, nullptr, true);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
-                                               cudaStream_t stream) {
+SCULLER_EXPORT_C cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width,
+                                               size_t height, cudaStream_t stream) {
   return fill(to, pitch, value, width, height, stream, false);
 }
 
 // Advice on managed memory: there are no pages to move.
-SCULLER_EXPORT_C cudaError_t cudaMemAdvise(const void* pointer, size_t, cudaMemoryAdvise, cudaMemLocation) {
+SCULLER_EXPORT_C cudaError_t cudaMemAdvise(const void* pointer, size_t, cudaMemoryAdvise,
+                                           cudaMemLocation) {
   return finish(client::is_host(address(pointer)) ? cudaSuccess : cudaErrorInvalidValue);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t, cudaMemLocation, unsigned, cudaStream_t) {
+SCULLER_EXPORT_C cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t, cudaMemLocation,
+                                                  unsigned, cudaStream_t) {
   return finish(client::is_host(address(pointer)) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
@@ -230,7 +265,8 @@ SCULLER_EXPORT_C cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, in
 SCULLER_EXPORT_C cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
   return cudaDeviceGetDefaultMemPool(pool, device);
 }
-SCULLER_EXPORT_C cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void*) {
+SCULLER_EXPORT_C cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
+                                                     void*) {
   if (number(pool) != 1) return finish(cudaErrorInvalidValue);
   switch (attribute) {
     case cudaMemPoolReuseFollowEventDependencies:
@@ -239,7 +275,8 @@ SCULLER_EXPORT_C cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMem
     case cudaMemPoolAttrReleaseThreshold:
       return finish(cudaSuccess);
     default:
-      return not_supported("cudaMemPoolSetAttribute", ("attribute " + std::to_string(attribute)).c_str());
+      return not_supported("cudaMemPoolSetAttribute",
+                           ("attribute " + std::to_string(attribute)).c_str());
   }
 }
 SCULLER_EXPORT_C cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t) {

@@ -52,7 +52,9 @@ client::Module* module_of(Binary& binary) {
   return binary.module;
 }
 
-wire::Dim3 dim(dim3 d) { return {d.x, d.y, d.z}; }
+wire::Dim3 dim(dim3 d) {
+  return {d.x, d.y, d.z};
+}
 
 }  // namespace
 
@@ -124,19 +126,21 @@ SCULLER_EXPORT_C char __cudaInitModule(void** handle) {
   }
   return 1;
 }
-SCULLER_EXPORT_C void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int, uint3*, uint3*,
-                                             dim3*, dim3*, int*) {
+SCULLER_EXPORT_C void __cudaRegisterFunction(void** handle, const char* stub, char*,
+                                             const char* name, int, uint3*, uint3*, dim3*, dim3*,
+                                             int*) {
   Table& t = table();
   const std::lock_guard lock(t.mutex);
   t.stubs[stub] = {reinterpret_cast<Binary*>(handle), name, nullptr};
 }
-SCULLER_EXPORT_C void __cudaRegisterVar(void** handle, char* shadow, char*, const char* name, int, size_t bytes, int, int) {
+SCULLER_EXPORT_C void __cudaRegisterVar(void** handle, char* shadow, char*, const char* name, int,
+                                        size_t bytes, int, int) {
   Table& t = table();
   const std::lock_guard lock(t.mutex);
   t.shadows[shadow] = {reinterpret_cast<Binary*>(handle), name, bytes};
 }
-SCULLER_EXPORT_C void __cudaRegisterManagedVar(void** handle, void** pointer, char*, const char* name, int, size_t bytes, int,
-                                               int) {
+SCULLER_EXPORT_C void __cudaRegisterManagedVar(void** handle, void** pointer, char*,
+                                               const char* name, int, size_t bytes, int, int) {
   auto* binary = reinterpret_cast<Binary*>(handle);
   binary->managed = name;
   Table& t = table();
@@ -144,11 +148,13 @@ SCULLER_EXPORT_C void __cudaRegisterManagedVar(void** handle, void** pointer, ch
   t.shadows[pointer] = {binary, name, bytes};
 }
 
-SCULLER_EXPORT_C unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, CUstream_st* stream) {
+SCULLER_EXPORT_C unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
+                                                      CUstream_st* stream) {
   t_configurations.push_back({grid, block, shared, stream});
   return 0;
 }
-SCULLER_EXPORT_C cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+SCULLER_EXPORT_C cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared,
+                                                        void* stream) {
   if (t_configurations.empty()) return finish(cudaErrorMissingConfiguration);
   const Configuration& c = t_configurations.back();
   *grid = c.grid;
@@ -160,8 +166,8 @@ SCULLER_EXPORT_C cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block,
 }
 
 SCULLER_EXPORT_C cudaError_t __cudaGetKernel(cudaKernel_t* out, const void* stub) {
-  // Called once a call site, and its failure is ignored there: a handle that carries the stub keeps the error for the
-  // launch.
+  // Called once a call site, and its failure is ignored there: a handle that carries the stub keeps
+  // the error for the launch.
   int code = 0;
   client::Kernel* kernel = kernel_of(stub, code);
   *out = kernel != nullptr ? reinterpret_cast<cudaKernel_t>(kernel)
@@ -179,8 +185,8 @@ SCULLER_EXPORT_C cudaError_t cudaGetFuncBySymbol(cudaFunction_t* out, const void
   return finish(code);
 }
 
-static cudaError_t launch(const void* function, dim3 grid, dim3 block, void** args, size_t shared, cudaStream_t stream,
-                          bool cooperative) {
+static cudaError_t launch(const void* function, dim3 grid, dim3 block, void** args, size_t shared,
+                          cudaStream_t stream, bool cooperative) {
   if (const cudaError_t error = use_device(); error != cudaSuccess) return finish(error);
   int code = 0;
   client::Kernel* kernel = kernel_of(function, code);
@@ -195,24 +201,28 @@ static cudaError_t launch(const void* function, dim3 grid, dim3 block, void** ar
   return finish(client::launch(*kernel, shape, args));
 }
 
-SCULLER_EXPORT_C cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** args, size_t shared,
-                                                cudaStream_t stream) {
+SCULLER_EXPORT_C cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block,
+                                                void** args, size_t shared, cudaStream_t stream) {
   return launch(kernel, grid, block, args, shared, stream, false);
 }
-SCULLER_EXPORT_C cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void** args, size_t shared,
+SCULLER_EXPORT_C cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block,
+                                                     void** args, size_t shared,
                                                      cudaStream_t stream) {
-  return launch(kernel, grid, block, args, shared, stream == nullptr ? cudaStreamPerThread : stream, false);
+  return launch(kernel, grid, block, args, shared, stream == nullptr ? cudaStreamPerThread : stream,
+                false);
 }
-SCULLER_EXPORT_C cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** args, size_t shared,
-                                              cudaStream_t stream) {
+SCULLER_EXPORT_C cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block,
+                                              void** args, size_t shared, cudaStream_t stream) {
   return launch(function, grid, block, args, shared, stream, false);
 }
-SCULLER_EXPORT_C cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** args,
-                                                         size_t shared, cudaStream_t stream) {
+SCULLER_EXPORT_C cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid,
+                                                         dim3 block, void** args, size_t shared,
+                                                         cudaStream_t stream) {
   return launch(function, grid, block, args, shared, stream, true);
 }
 
-SCULLER_EXPORT_C cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** args) {
+SCULLER_EXPORT_C cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config,
+                                                 const void* function, void** args) {
   if (config == nullptr) return finish(cudaErrorInvalidValue);
   if (const cudaError_t error = use_device(); error != cudaSuccess) return finish(error);
   int code = 0;
@@ -227,12 +237,14 @@ SCULLER_EXPORT_C cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* confi
     const cudaLaunchAttribute& attribute = config->attrs[i];
     switch (attribute.id) {
       case cudaLaunchAttributeClusterDimension:
-        shape.cluster = {attribute.val.clusterDim.x, attribute.val.clusterDim.y, attribute.val.clusterDim.z};
+        shape.cluster = {attribute.val.clusterDim.x, attribute.val.clusterDim.y,
+                         attribute.val.clusterDim.z};
         break;
       case cudaLaunchAttributeCooperative:
         shape.cooperative = attribute.val.cooperative != 0;
         break;
-      // Hints, and permissions to overlap: a machine that makes no use of them is within its rights.
+      // Hints, and permissions to overlap: a machine that makes no use of them is within its
+      // rights.
       case cudaLaunchAttributeIgnore:
       case cudaLaunchAttributePriority:
       case cudaLaunchAttributeProgrammaticStreamSerialization:
@@ -244,7 +256,8 @@ SCULLER_EXPORT_C cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* confi
       case cudaLaunchAttributeSynchronizationPolicy:
         break;
       default:
-        return not_supported("cudaLaunchKernelExC", ("launch attribute " + std::to_string(attribute.id)).c_str());
+        return not_supported("cudaLaunchKernelExC",
+                             ("launch attribute " + std::to_string(attribute.id)).c_str());
     }
   }
   return finish(client::launch(*kernel, shape, args));

@@ -1,4 +1,5 @@
-// What the files of the runtime drop-in share: error state, handles, the table of registered kernels and variables.
+// What the files of the runtime drop-in share: error state, handles, the table of registered
+// kernels and variables.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,9 +17,12 @@ namespace sculler::emu::cudart {
 cudaError_t finish(int code);
 // As finish(), after telling the VM that `function` is not known.
 cudaError_t not_supported(const char* function, const char* why = "");
-inline cudaError_t finish(cudaError_t code) { return finish(static_cast<int>(code)); }
+inline cudaError_t finish(cudaError_t code) {
+  return finish(static_cast<int>(code));
+}
 
-// The device that cudaSetDevice chose for this thread. use_device() refuses a second one: a process is one rank.
+// The device that cudaSetDevice chose for this thread. use_device() refuses a second one: a process
+// is one rank.
 int current_device();
 cudaError_t use_device();
 
@@ -35,6 +39,8 @@ template <class Handle>
 Handle handle_of(uint64_t number) {
   return reinterpret_cast<Handle>(number);
 }
-inline uint64_t address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+inline uint64_t address(const void* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
 
 }  // namespace sculler::emu::cudart

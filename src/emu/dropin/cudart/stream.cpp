@@ -25,7 +25,8 @@ void run_callback(void* raw) {
 }
 }  // namespace
 
-SCULLER_EXPORT_C cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int priority) {
+SCULLER_EXPORT_C cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags,
+                                                          int priority) {
   if (out == nullptr) return finish(cudaErrorInvalidValue);
   if (const cudaError_t error = use_device(); error != cudaSuccess) return finish(error);
   wire::StreamCreate request;
@@ -39,12 +40,21 @@ SCULLER_EXPORT_C cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, uns
 SCULLER_EXPORT_C cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
   return cudaStreamCreateWithPriority(out, flags, 0);
 }
-SCULLER_EXPORT_C cudaError_t cudaStreamCreate(cudaStream_t* out) { return cudaStreamCreateWithPriority(out, 0, 0); }
-SCULLER_EXPORT_C cudaError_t cudaStreamDestroy(cudaStream_t s) { return on<wire::Op::kStreamDestroy>(number(s)); }
-SCULLER_EXPORT_C cudaError_t cudaStreamQuery(cudaStream_t s) { return on<wire::Op::kStreamQuery>(number(s)); }
-SCULLER_EXPORT_C cudaError_t cudaStreamSynchronize(cudaStream_t s) { return on<wire::Op::kStreamSynchronize>(number(s)); }
+SCULLER_EXPORT_C cudaError_t cudaStreamCreate(cudaStream_t* out) {
+  return cudaStreamCreateWithPriority(out, 0, 0);
+}
+SCULLER_EXPORT_C cudaError_t cudaStreamDestroy(cudaStream_t s) {
+  return on<wire::Op::kStreamDestroy>(number(s));
+}
+SCULLER_EXPORT_C cudaError_t cudaStreamQuery(cudaStream_t s) {
+  return on<wire::Op::kStreamQuery>(number(s));
+}
+SCULLER_EXPORT_C cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+  return on<wire::Op::kStreamSynchronize>(number(s));
+}
 SCULLER_EXPORT_C cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags) {
-  if (flags != cudaEventWaitDefault) return not_supported("cudaStreamWaitEvent", "with cudaEventWaitExternal");
+  if (flags != cudaEventWaitDefault)
+    return not_supported("cudaStreamWaitEvent", "with cudaEventWaitExternal");
   wire::StreamWaitEvent request;
   request.stream = number(s);
   request.event = number(e);
@@ -77,7 +87,8 @@ SCULLER_EXPORT_C cudaError_t cudaStreamGetDevice(cudaStream_t s, int* device) {
   *device = current_device();
   return stream_info(s, reply);
 }
-SCULLER_EXPORT_C cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaStreamAttrID id, const cudaStreamAttrValue*) {
+SCULLER_EXPORT_C cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaStreamAttrID id,
+                                                    const cudaStreamAttrValue*) {
   switch (id) {  // hints that change no result
     case cudaLaunchAttributeAccessPolicyWindow:
     case cudaLaunchAttributeSynchronizationPolicy:
@@ -90,11 +101,14 @@ SCULLER_EXPORT_C cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaStreamAttr
   }
 }
 
-SCULLER_EXPORT_C cudaError_t cudaDeviceSynchronize() { return finish(client::call(wire::DeviceSynchronize{})); }
+SCULLER_EXPORT_C cudaError_t cudaDeviceSynchronize() {
+  return finish(client::call(wire::DeviceSynchronize{}));
+}
 
 SCULLER_EXPORT_C cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
   if (out == nullptr) return finish(cudaErrorInvalidValue);
-  if ((flags & cudaEventInterprocess) != 0) return not_supported("cudaEventCreateWithFlags", "with cudaEventInterprocess");
+  if ((flags & cudaEventInterprocess) != 0)
+    return not_supported("cudaEventCreateWithFlags", "with cudaEventInterprocess");
   wire::EventCreate request;
   request.flags = flags;
   wire::HandleReply reply;
@@ -102,18 +116,30 @@ SCULLER_EXPORT_C cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned
   *out = handle_of<cudaEvent_t>(reply.handle);
   return finish(code);
 }
-SCULLER_EXPORT_C cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, 0); }
-SCULLER_EXPORT_C cudaError_t cudaEventDestroy(cudaEvent_t e) { return on<wire::Op::kEventDestroy>(number(e)); }
-SCULLER_EXPORT_C cudaError_t cudaEventQuery(cudaEvent_t e) { return on<wire::Op::kEventQuery>(number(e)); }
-SCULLER_EXPORT_C cudaError_t cudaEventSynchronize(cudaEvent_t e) { return on<wire::Op::kEventSynchronize>(number(e)); }
-SCULLER_EXPORT_C cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned flags) {
-  if (flags != cudaEventRecordDefault) return not_supported("cudaEventRecordWithFlags", "with cudaEventRecordExternal");
+SCULLER_EXPORT_C cudaError_t cudaEventCreate(cudaEvent_t* out) {
+  return cudaEventCreateWithFlags(out, 0);
+}
+SCULLER_EXPORT_C cudaError_t cudaEventDestroy(cudaEvent_t e) {
+  return on<wire::Op::kEventDestroy>(number(e));
+}
+SCULLER_EXPORT_C cudaError_t cudaEventQuery(cudaEvent_t e) {
+  return on<wire::Op::kEventQuery>(number(e));
+}
+SCULLER_EXPORT_C cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+  return on<wire::Op::kEventSynchronize>(number(e));
+}
+SCULLER_EXPORT_C cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s,
+                                                      unsigned flags) {
+  if (flags != cudaEventRecordDefault)
+    return not_supported("cudaEventRecordWithFlags", "with cudaEventRecordExternal");
   wire::EventRecord request;
   request.event = number(e);
   request.stream = number(s);
   return finish(client::call(request));
 }
-SCULLER_EXPORT_C cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) { return cudaEventRecordWithFlags(e, s, 0); }
+SCULLER_EXPORT_C cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  return cudaEventRecordWithFlags(e, s, 0);
+}
 SCULLER_EXPORT_C cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
   wire::EventElapsed request;
   request.begin = number(begin);
@@ -124,11 +150,13 @@ SCULLER_EXPORT_C cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, 
   return finish(code);
 }
 
-SCULLER_EXPORT_C cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t function, void* argument) {
+SCULLER_EXPORT_C cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t function,
+                                                void* argument) {
   if (function == nullptr) return finish(cudaErrorInvalidValue);
   return finish(client::host_function(number(s), function, argument));
 }
-SCULLER_EXPORT_C cudaError_t cudaStreamAddCallback(cudaStream_t s, cudaStreamCallback_t function, void* argument, unsigned) {
+SCULLER_EXPORT_C cudaError_t cudaStreamAddCallback(cudaStream_t s, cudaStreamCallback_t function,
+                                                   void* argument, unsigned) {
   if (function == nullptr) return finish(cudaErrorInvalidValue);
   auto* callback = new Callback{function, s, argument};
   const int code = client::host_function(number(s), run_callback, callback);
@@ -151,21 +179,22 @@ SCULLER_EXPORT_C cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* g
   if (graph != nullptr) *graph = handle_of<cudaGraph_t>(reply.handle);
   return finish(code);
 }
-SCULLER_EXPORT_C cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus* status) {
+SCULLER_EXPORT_C cudaError_t cudaStreamIsCapturing(cudaStream_t s,
+                                                   cudaStreamCaptureStatus* status) {
   wire::StreamReply reply;
   const cudaError_t error = stream_info(s, reply);
   *status = static_cast<cudaStreamCaptureStatus>(reply.capture_status);
   return error;
 }
-SCULLER_EXPORT_C cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus* status,
-                                                      unsigned long long* id, cudaGraph_t* graph,
-                                                      const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
-                                                      size_t* n_dependencies) {
+SCULLER_EXPORT_C cudaError_t cudaStreamGetCaptureInfo(
+    cudaStream_t s, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+    const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* n_dependencies) {
   wire::StreamReply reply;
   const cudaError_t error = stream_info(s, reply);
   if (error != cudaSuccess) return error;
   if (reply.capture_status == cudaStreamCaptureStatusActive &&
-      (graph != nullptr || dependencies != nullptr || edges != nullptr || n_dependencies != nullptr)) {
+      (graph != nullptr || dependencies != nullptr || edges != nullptr ||
+       n_dependencies != nullptr)) {
     return not_supported("cudaStreamGetCaptureInfo", "with the graph or its dependencies");
   }
   *status = static_cast<cudaStreamCaptureStatus>(reply.capture_status);

@@ -58,16 +58,19 @@ SCULLER_EXPORT_C ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 SCULLER_NCCL_ALIAS(ncclGetUniqueId);
 
-SCULLER_EXPORT_C ncclResult_t ncclCommInitRank(ncclComm_t* comm, int n_ranks, ncclUniqueId id, int rank) {
+SCULLER_EXPORT_C ncclResult_t ncclCommInitRank(ncclComm_t* comm, int n_ranks, ncclUniqueId id,
+                                               int rank) {
   return init(comm, n_ranks, id, rank);
 }
 SCULLER_NCCL_ALIAS(ncclCommInitRank);
 // A non-blocking communicator may be finished at once: this one always is.
-SCULLER_EXPORT_C ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int n_ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
+SCULLER_EXPORT_C ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int n_ranks, ncclUniqueId id,
+                                                     int rank, ncclConfig_t*) {
   return init(comm, n_ranks, id, rank);
 }
 SCULLER_NCCL_ALIAS(ncclCommInitRankConfig);
-SCULLER_EXPORT_C ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int n_ranks, int rank, int n_ids, ncclUniqueId* ids,
+SCULLER_EXPORT_C ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int n_ranks, int rank,
+                                                       int n_ids, ncclUniqueId* ids,
                                                        ncclConfig_t*) {
   if (n_ids < 1 || ids == nullptr) return ncclInvalidArgument;
   return init(comm, n_ranks, ids[0], rank);
@@ -75,7 +78,8 @@ SCULLER_EXPORT_C ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int n_r
 SCULLER_NCCL_ALIAS(ncclCommInitRankScalable);
 SCULLER_EXPORT_C ncclResult_t ncclCommInitAll(ncclComm_t* comm, int n_devices, const int*) {
   if (n_devices != 1) {
-    client::unsupported("ncclCommInitAll", "several devices in one process; start one process a device");
+    client::unsupported("ncclCommInitAll",
+                        "several devices in one process; start one process a device");
     return ncclInvalidUsage;
   }
   ncclUniqueId id;
@@ -84,7 +88,8 @@ SCULLER_EXPORT_C ncclResult_t ncclCommInitAll(ncclComm_t* comm, int n_devices, c
 }
 SCULLER_NCCL_ALIAS(ncclCommInitAll);
 
-SCULLER_EXPORT_C ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t*) {
+SCULLER_EXPORT_C ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out,
+                                            ncclConfig_t*) {
   if (comm == nullptr || out == nullptr) return ncclInvalidArgument;
   *out = nullptr;
   wire::CommSplit request;
@@ -156,15 +161,24 @@ SCULLER_NCCL_ALIAS(ncclCommGetAsyncError);
 
 SCULLER_EXPORT_C const char* ncclGetErrorString(ncclResult_t code) {
   switch (code) {
-    case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
-    case ncclSystemError: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
-    case ncclInternalError: return "internal error - please report this issue to the NCCL developers";
-    case ncclInvalidArgument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
-    case ncclInvalidUsage: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
-    case ncclRemoteError: return "remote process exited or there was a network error";
-    case ncclInProgress: return "NCCL operation in progress";
-    default: return "unknown result code";
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case ncclSystemError:
+      return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+    case ncclInternalError:
+      return "internal error - please report this issue to the NCCL developers";
+    case ncclInvalidArgument:
+      return "invalid argument (run with NCCL_DEBUG=WARN for details)";
+    case ncclInvalidUsage:
+      return "invalid usage (run with NCCL_DEBUG=WARN for details)";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    case ncclInProgress:
+      return "NCCL operation in progress";
+    default:
+      return "unknown result code";
   }
 }
 SCULLER_NCCL_ALIAS(ncclGetErrorString);
@@ -216,7 +230,8 @@ SCULLER_EXPORT_C ncclResult_t ncclMemFree(void* pointer) {
 SCULLER_NCCL_ALIAS(ncclMemFree);
 
 // Registration of user buffers is a matter of speed alone.
-SCULLER_EXPORT_C ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t, void** handle) {
+SCULLER_EXPORT_C ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t,
+                                               void** handle) {
   if (comm == nullptr || handle == nullptr) return ncclInvalidArgument;
   *handle = buffer;
   return ncclSuccess;
@@ -227,7 +242,8 @@ SCULLER_EXPORT_C ncclResult_t ncclCommDeregister(const ncclComm_t comm, void*) {
 }
 SCULLER_NCCL_ALIAS(ncclCommDeregister);
 
-SCULLER_EXPORT_C ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t*, void*, ncclDataType_t, ncclScalarResidence_t, ncclComm_t) {
+SCULLER_EXPORT_C ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t*, void*, ncclDataType_t,
+                                                       ncclScalarResidence_t, ncclComm_t) {
   client::unsupported("ncclRedOpCreatePreMulSum", "reduce with ncclSum and scale in a kernel");
   return ncclInvalidUsage;
 }

@@ -1,5 +1,6 @@
-// Device communicators as NCCL 2.28.9 lays them out: resource buffers in one symmetric window, handles in units of 128
-// bytes; barriers and LL all-to-all as its requirement functions say. All ranks are load/store accessible to each other.
+// Device communicators as NCCL 2.28.9 lays them out: resource buffers in one symmetric window,
+// handles in units of 128 bytes; barriers and LL all-to-all as its requirement functions say. All
+// ranks are load/store accessible to each other.
 #include <algorithm>
 #include <cstring>
 
@@ -8,11 +9,17 @@
 namespace sculler::emu::nccl {
 namespace {
 
-constexpr uint64_t kHandleUnit = 128;   // ncclGetResourceBufferOffset
+constexpr uint64_t kHandleUnit = 128;  // ncclGetResourceBufferOffset
 
-ncclTeam_t world_team(const ncclComm& comm) { return {comm.info.n_ranks, comm.info.rank, 1}; }
-ncclTeam_t lsa_team(const ncclComm& comm) { return {comm.info.n_ranks, comm.info.rank, 1}; }
-ncclTeam_t rail_team(const ncclComm& comm) { return {1, 0, comm.info.n_ranks}; }
+ncclTeam_t world_team(const ncclComm& comm) {
+  return {comm.info.n_ranks, comm.info.rank, 1};
+}
+ncclTeam_t lsa_team(const ncclComm& comm) {
+  return {comm.info.n_ranks, comm.info.rank, 1};
+}
+ncclTeam_t rail_team(const ncclComm& comm) {
+  return {1, 0, comm.info.n_ranks};
+}
 
 // Where a requirement's buffer lies in the resource window; `end` moves behind it.
 uint32_t place(uint64_t& end, const ncclDevResourceRequirements_t& need) {
@@ -30,11 +37,17 @@ ncclResult_t no_gin(const char* what) {
 
 }  // namespace
 
-SCULLER_EXPORT_C ncclTeam_t ncclTeamWorld(ncclComm_t comm) { return know(comm) ? world_team(*comm) : ncclTeam_t{}; }
+SCULLER_EXPORT_C ncclTeam_t ncclTeamWorld(ncclComm_t comm) {
+  return know(comm) ? world_team(*comm) : ncclTeam_t{};
+}
 SCULLER_NCCL_ALIAS(ncclTeamWorld);
-SCULLER_EXPORT_C ncclTeam_t ncclTeamLsa(ncclComm_t comm) { return know(comm) ? lsa_team(*comm) : ncclTeam_t{}; }
+SCULLER_EXPORT_C ncclTeam_t ncclTeamLsa(ncclComm_t comm) {
+  return know(comm) ? lsa_team(*comm) : ncclTeam_t{};
+}
 SCULLER_NCCL_ALIAS(ncclTeamLsa);
-SCULLER_EXPORT_C ncclTeam_t ncclTeamRail(ncclComm_t comm) { return know(comm) ? rail_team(*comm) : ncclTeam_t{}; }
+SCULLER_EXPORT_C ncclTeam_t ncclTeamRail(ncclComm_t comm) {
+  return know(comm) ? rail_team(*comm) : ncclTeam_t{};
+}
 SCULLER_NCCL_ALIAS(ncclTeamRail);
 SCULLER_EXPORT_C int ncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int rank) {
   return know(comm) ? comm->info.rank + (rank - team.rank) * team.stride : -1;
@@ -45,12 +58,14 @@ SCULLER_EXPORT_C int ncclTeamRankToLsa(ncclComm_t comm, ncclTeam_t team, int ran
 }
 SCULLER_NCCL_ALIAS(ncclTeamRankToLsa);
 
-SCULLER_EXPORT_C ncclResult_t ncclLsaBarrierCreateRequirement(ncclTeam_t team, int n_barriers, ncclLsaBarrierHandle_t* handle,
+SCULLER_EXPORT_C ncclResult_t ncclLsaBarrierCreateRequirement(ncclTeam_t team, int n_barriers,
+                                                              ncclLsaBarrierHandle_t* handle,
                                                               ncclDevResourceRequirements_t* need) {
   if (handle == nullptr || need == nullptr || n_barriers < 0) return ncclInvalidArgument;
   *need = {};
   // Two epochs and a multicast inbox a barrier, then an inbox a barrier and peer.
-  need->bufferSize = static_cast<size_t>(3 * n_barriers + n_barriers * team.nRanks) * sizeof(uint32_t);
+  need->bufferSize =
+      static_cast<size_t>(3 * n_barriers + n_barriers * team.nRanks) * sizeof(uint32_t);
   need->bufferAlign = alignof(uint32_t);
   need->outBufferHandle = &handle->bufHandle;
   handle->nBarriers = n_barriers;
@@ -62,9 +77,11 @@ SCULLER_EXPORT_C int ncclLLA2ACalcSlots(int max_elements, int max_element_bytes)
   return max_elements * ((max_element_bytes + 7) / 8);
 }
 SCULLER_NCCL_ALIAS(ncclLLA2ACalcSlots);
-SCULLER_EXPORT_C ncclResult_t ncclLLA2ACreateRequirement(int n_blocks, int n_slots, ncclLLA2AHandle_t* handle,
+SCULLER_EXPORT_C ncclResult_t ncclLLA2ACreateRequirement(int n_blocks, int n_slots,
+                                                         ncclLLA2AHandle_t* handle,
                                                          ncclDevResourceRequirements_t* need) {
-  if (handle == nullptr || need == nullptr || n_blocks < 0 || n_slots < 0) return ncclInvalidArgument;
+  if (handle == nullptr || need == nullptr || n_blocks < 0 || n_slots < 0)
+    return ncclInvalidArgument;
   *need = {};
   handle->nSlots = static_cast<uint32_t>(n_slots);
   // A line for the epoch and two halves of slots a block.
@@ -75,33 +92,41 @@ SCULLER_EXPORT_C ncclResult_t ncclLLA2ACreateRequirement(int n_blocks, int n_slo
 }
 SCULLER_NCCL_ALIAS(ncclLLA2ACreateRequirement);
 
-SCULLER_EXPORT_C ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t, ncclTeam_t, int, ncclGinBarrierHandle_t*,
+SCULLER_EXPORT_C ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t, ncclTeam_t, int,
+                                                              ncclGinBarrierHandle_t*,
                                                               ncclDevResourceRequirements_t*) {
   return no_gin("a GIN barrier: the emulator has no GIN yet");
 }
 SCULLER_NCCL_ALIAS(ncclGinBarrierCreateRequirement);
 
-SCULLER_EXPORT_C ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements_t* need, ncclDevComm_t* out) {
+SCULLER_EXPORT_C ncclResult_t ncclDevCommCreate(ncclComm_t comm,
+                                                const ncclDevCommRequirements_t* need,
+                                                ncclDevComm_t* out) {
   if (!know(comm) || need == nullptr || out == nullptr) return ncclInvalidArgument;
   if (need->ginForceEnable || need->ginSignalCount > 0 || need->ginCounterCount > 0) {
     return no_gin("GIN signals, counters or ginForceEnable: the emulator has no GIN yet");
   }
   if (need->lsaMultimem) return no_gin("lsaMultimem: multicast is off");
-  for (const ncclTeamRequirements_t* team = need->teamRequirementsList; team != nullptr; team = team->next) {
+  for (const ncclTeamRequirements_t* team = need->teamRequirementsList; team != nullptr;
+       team = team->next) {
     if (team->multimem) return no_gin("multimem for a team: multicast is off");
   }
 
   uint64_t end = 0;
   ncclDevComm_t made{};
   ncclDevResourceRequirements_t barriers{};
-  ncclLsaBarrierCreateRequirement(lsa_team(*comm), std::max(need->barrierCount, need->lsaBarrierCount), &made.lsaBarrier,
-                                  &barriers);
+  ncclLsaBarrierCreateRequirement(lsa_team(*comm),
+                                  std::max(need->barrierCount, need->lsaBarrierCount),
+                                  &made.lsaBarrier, &barriers);
   made.lsaBarrier.bufHandle = place(end, barriers);
   // The rail team of one node has one rank: its barrier keeps epochs and waits for nobody.
   ncclDevResourceRequirements_t rail{};
-  rail.bufferSize = static_cast<size_t>(std::max({need->barrierCount, need->railGinBarrierCount, 0})) * sizeof(uint32_t);
+  rail.bufferSize =
+      static_cast<size_t>(std::max({need->barrierCount, need->railGinBarrierCount, 0})) *
+      sizeof(uint32_t);
   made.railGinBarrier.bufHandle = place(end, rail);
-  for (ncclDevResourceRequirements_t* r = need->resourceRequirementsList; r != nullptr; r = r->next) {
+  for (ncclDevResourceRequirements_t* r = need->resourceRequirementsList; r != nullptr;
+       r = r->next) {
     const uint32_t handle = place(end, *r);
     if (r->outBufferHandle != nullptr) *r->outBufferHandle = handle;
   }
@@ -116,11 +141,14 @@ SCULLER_EXPORT_C ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCo
   const uint64_t handle = reply.address;
   made.rank = made.lsaRank = comm->info.rank;
   made.nRanks = made.lsaSize = comm->info.n_ranks;
-  made.nRanks_rcp32 = made.lsaSize_rcp32 = ::nccl::utility::idivRcp32(static_cast<uint32_t>(comm->info.n_ranks));
+  made.nRanks_rcp32 = made.lsaSize_rcp32 =
+      ::nccl::utility::idivRcp32(static_cast<uint32_t>(comm->info.n_ranks));
   made.resourceWindow = reinterpret_cast<ncclWindow_t>(handle);
   *out = made;
   return after_group([=] {
-    if (const ncclResult_t code = fill_window(handle, out->resourceWindow_inlined); code != ncclSuccess) return code;
+    if (const ncclResult_t code = fill_window(handle, out->resourceWindow_inlined);
+        code != ncclSuccess)
+      return code;
     if (comm->table == 0) {
       wire::AllocateInternal table;
       table.bytes = 8 * sizeof(ncclDevCommWindowTable);
@@ -135,7 +163,8 @@ SCULLER_EXPORT_C ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCo
 SCULLER_NCCL_ALIAS(ncclDevCommCreate);
 
 SCULLER_EXPORT_C ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t* dev) {
-  if (comm == nullptr || dev == nullptr || dev->resourceWindow == nullptr) return ncclInvalidArgument;
+  if (comm == nullptr || dev == nullptr || dev->resourceWindow == nullptr)
+    return ncclInvalidArgument;
   wire::DevCommDestroy request;
   request.comm = comm->id;
   request.window = number(dev->resourceWindow);

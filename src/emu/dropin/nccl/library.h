@@ -1,5 +1,5 @@
-// What the files of the NCCL drop-in share. Compiled against the real headers: the layouts of ncclDevComm and
-// ncclWindow_vidmem are known here and nowhere else in the emulator.
+// What the files of the NCCL drop-in share. Compiled against the real headers: the layouts of
+// ncclDevComm and ncclWindow_vidmem are known here and nowhere else in the emulator.
 #pragma once
 
 #include <nccl.h>
@@ -12,7 +12,8 @@
 #include "emu/client/client.h"
 
 #if NCCL_VERSION_CODE != NCCL_VERSION(2, 28, 9)
-#error "the emulator's libnccl follows the structures of NCCL 2.28.9: give its headers with -DSCULLER_NCCL_INCLUDE=DIR"
+#error \
+    "the emulator's libnccl follows the structures of NCCL 2.28.9: give its headers with -DSCULLER_NCCL_INCLUDE=DIR"
 #endif
 
 // Defines `name` and the profiling alias p`name` that NCCL exports beside it.
@@ -27,18 +28,20 @@ struct ncclComm {
     ncclWindow_t window = nullptr;
   };
   uint64_t id = 0;
-  bool known = false;                 // `info` was asked for: not inside the group that made the communicator
+  bool known = false;  // `info` was asked for: not inside the group that made the communicator
   sculler::emu::wire::CommReply info;
-  std::vector<Window> windows;        // registered and alive
-  uint64_t table = 0;                 // ncclDevCommWindowTable in device memory, from the first device communicator on
+  std::vector<Window> windows;  // registered and alive
+  uint64_t table =
+      0;  // ncclDevCommWindowTable in device memory, from the first device communicator on
 };
 
 namespace sculler::emu::nccl {
 
 inline ncclResult_t result(int code) {
   // The VM answers with ncclResult_t, the client library with CUDA codes of 100 and more.
-  return code < ncclNumResults ? static_cast<ncclResult_t>(code) : code == client::kNotSupported ? ncclInternalError
-                                                                                               : ncclUnhandledCudaError;
+  return code < ncclNumResults           ? static_cast<ncclResult_t>(code)
+         : code == client::kNotSupported ? ncclInternalError
+                                         : ncclUnhandledCudaError;
 }
 template <class Handle>
 uint64_t number(Handle handle) {
@@ -48,7 +51,8 @@ uint64_t number(Handle handle) {
 // Rank, size and members; false where the communicator is not there (yet).
 bool know(ncclComm_t comm);
 
-// Work that needs the outcome of a collective call: at once outside of a group, else after the group's end.
+// Work that needs the outcome of a collective call: at once outside of a group, else after the
+// group's end.
 ncclResult_t after_group(std::function<ncclResult_t()> then);
 
 ncclResult_t write_internal(uint64_t address, const void* data, std::size_t bytes);

@@ -37,7 +37,8 @@ ncclResult_t write_table(ncclComm& comm) {
   std::array<Table, kTables> tables{};
   if (comm.windows.size() > kEntries * kTables) return ncclInternalError;
   for (std::size_t i = 0; i < comm.windows.size(); ++i) {
-    tables[i / kEntries].entries[i % kEntries] = {comm.windows[i].base, comm.windows[i].bytes, comm.windows[i].window};
+    tables[i / kEntries].entries[i % kEntries] = {comm.windows[i].base, comm.windows[i].bytes,
+                                                  comm.windows[i].window};
   }
   for (std::size_t t = 0; t + 1 < kTables; ++t) {
     tables[t].next = reinterpret_cast<Table*>(comm.table + (t + 1) * sizeof(Table));
@@ -45,7 +46,8 @@ ncclResult_t write_table(ncclComm& comm) {
   return write_internal(comm.table, tables.data(), sizeof tables);
 }
 
-SCULLER_EXPORT_C ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* out, int flags) {
+SCULLER_EXPORT_C ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
+                                                     ncclWindow_t* out, int flags) {
   if (comm == nullptr || out == nullptr) return ncclInvalidArgument;
   wire::WindowRegister request;
   request.comm = comm->id;
