@@ -114,7 +114,7 @@ Speed lsa_barrier(bool checked) {
   Address base = 0;
   for (int r = 4; r-- > 0;) base = b.memory(r, 1 << 21);
   for (int r = 0; r < 4; ++r)
-    b.launch(r, "lsa_barrier", {16, 1, 1}, 256, base, kRankStride, uint64_t{1} << 20, r, 200);
+    b.launch(r, "lsa_barrier", {8, 1, 1}, 128, base, kRankStride, uint64_t{1} << 20, r, 800);
   return b.run();
 }
 Speed copy16(bool checked) {

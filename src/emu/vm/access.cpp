@@ -192,6 +192,43 @@ Act fault(Warp& w, Fault::Kind kind, Address address, std::string message) {
   return Act::kFault;
 }
 
+namespace {
+
+// Lanes of one instruction in several spaces: one space after the other.
+bool resolve_mixed(Warp& w, const Op& op, uint32_t bytes, Access access, Target& t) {
+  const uint32_t all = w.exec;
+  Target part;
+  uint32_t shared = 0, hidden = 0;
+  bool ok = true;
+  for (uint32_t rest = all; ok && rest != 0;) {
+    const Space s = space_of(w, t.address[std::countr_zero(rest)]);
+    uint32_t lanes_here = 0;
+    for_mask(rest, [&](int i) {
+      if (space_of(w, t.address[i]) == s) lanes_here |= 1u << i;
+    });
+    rest &= ~lanes_here;
+    std::memcpy(part.address, t.address, sizeof part.address);
+    w.exec = lanes_here;
+    ok = resolve_addresses(w, op, Space::kGeneric, bytes, access, part);
+    if (!ok) break;
+    for_mask(lanes_here, [&](int i) {
+      t.pointer[i] = lane_pointer(part, i, bytes);
+      t.address[i] = part.address[i];
+    });
+    if (s == Space::kShared) shared |= lanes_here;
+    if (s == Space::kLocal || s == Space::kParam) hidden |= lanes_here;
+  }
+  w.exec = all;
+  t.contiguous = false;
+  t.space = MemorySpace::kGlobal;
+  t.shared_or_global = hidden != all;
+  t.other_shared = shared;
+  t.other_private = hidden;
+  return ok;
+}
+
+}  // namespace
+
 bool resolve_addresses(Warp& w, const Op& op, Space space, uint32_t bytes, Access access,
                        Target& t) {
   (void)op;
@@ -256,10 +293,7 @@ bool resolve_addresses(Warp& w, const Op& op, Space space, uint32_t bytes, Acces
            : s == Space::kParam ? resolve_param(w, bytes, access, t)
                                 : resolve_global(w, bytes, access, t);
   }
-  return fault(w, Fault::Kind::kUnsupported, t.address[first],
-               who(w, first) +
-                   ": lanes of one instruction access different state spaces through generic "
-                   "addresses") != Act::kFault;
+  return resolve_mixed(w, op, bytes, access, t);
 }
 
 bool resolve(Warp& w, const Op& op, uint32_t bytes, Access access, Target& t) {
@@ -294,10 +328,15 @@ void report(Warp& w, const Op& op, uint32_t bytes, Access access, const Target& 
   a.scope = static_cast<Scope>(op.scope);
   a.space = t.space;
   a.bytes = static_cast<uint8_t>(bytes);
-  a.mask = w.exec;
+  a.mask = w.exec & ~t.other_shared & ~t.other_private;
   a.address = t.address;
-  a.wrote = wrote;
+  a.wrote = wrote & a.mask;
   a.code = code_ref(w);
+  if (a.mask != 0) w.observer->access(a);
+  if (t.other_shared == 0) return;
+  a.space = MemorySpace::kShared;
+  a.mask = t.other_shared;
+  a.wrote = wrote & a.mask;
   w.observer->access(a);
 }
 

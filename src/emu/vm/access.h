@@ -21,6 +21,8 @@ struct Target {
   bool contiguous = false;
   MemorySpace space = MemorySpace::kGlobal;
   bool shared_or_global = true;  // false: local or parameters, nobody else sees them
+  uint32_t other_shared = 0;     // lanes in shared memory where the spaces differ between lanes
+  uint32_t other_private = 0;    // and in local memory or parameters
 };
 
 // False: a fault, w.machine->fault says which. `bytes` a lane, a power of two.

@@ -10,6 +10,8 @@ namespace {
 // With no proof that a warp goes in circles (poll.cpp), this many fruitless visits of all of them
 // count as one.
 constexpr uint64_t kCircles = 20'000;
+constexpr size_t kLooks = 4;            // at parked warps between two slices
+constexpr uint64_t kSoftSlices = 1024;  // that a warp which only seems to wait is left alone
 constexpr uint64_t kClockJump =
     1'000'000;  // ticks, when all that happens is that warps look at the clock
 
@@ -63,21 +65,29 @@ void Engine::Impl::wake(vm::Warp& w) {
   if (!w.done && !w.park && &w != running) scheduler.add(w);
 }
 
+void Engine::Impl::unpark(size_t index) {
+  vm::Warp* w = parked[index];
+  parked[index] = parked.back();
+  parked.pop_back();
+  if (w->park) w->spin.pc = ~0u;
+  w->park = w->soft = false;
+  scheduler.add(*w);
+}
+
 void Engine::Impl::look_at_parked(bool all) {
-  size_t n = all ? parked.size() : std::min<size_t>(2, parked.size());
+  size_t n = all ? parked.size() : std::min<size_t>(kLooks, parked.size());
   for (; n > 0 && !parked.empty(); --n) {
     if (parked_next >= parked.size()) parked_next = 0;
-    vm::Warp* w = parked[parked_next];
-    if (vm::still_parked(*w)) {
+    const vm::Warp& w = *parked[parked_next];
+    if (vm::still_parked(w) && (w.park || slices < w.soft_until))
       ++parked_next;
-      continue;
-    }
-    parked[parked_next] = parked.back();
-    parked.pop_back();
-    w->park = false;
-    w->spin.pc = ~0u;
-    scheduler.add(*w);
+    else
+      unpark(parked_next);
   }
+  // With nothing else to do, those that only seem to wait get their turn, and prove it.
+  if (!all || scheduler.size() > 0) return;
+  for (size_t k = parked.size(); k-- > 0;)
+    if (!parked[k]->park) unpark(k);
 }
 
 uint64_t Engine::Impl::progress() const {
@@ -107,7 +117,12 @@ bool Engine::Impl::after_slice(vm::Warp& w, vm::SliceEnd end) {
       return true;
     case vm::SliceEnd::kYield:
       ++idle_yields;
-      scheduler.put_back(w, true);
+      if (w.soft && vm::runnable_groups(w) == 1) {
+        w.soft_until = slices + kSoftSlices;
+        parked.push_back(&w);
+      } else {
+        scheduler.put_back(w, true);
+      }
       return true;
     case vm::SliceEnd::kParked:
       parked.push_back(&w);
@@ -151,6 +166,7 @@ Engine::Stop Engine::Impl::run(uint64_t budget) {
                               " warp instructions, its limit";
       return Stop::kFault;
     }
+    ++slices;
     if (!parked.empty()) look_at_parked(false);
     uint64_t quantum = 0;
     vm::Warp* w = scheduler.take(&quantum);

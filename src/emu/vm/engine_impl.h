@@ -63,6 +63,7 @@ struct Engine::Impl final : vm::Wakes {
   vm::Warp* running = nullptr;
   std::vector<vm::Warp*> parked;
   size_t parked_next = 0;
+  uint64_t slices = 0;
   uint64_t idle_yields = 0;  // slices in a row that only waited
   uint64_t stall_epoch = 0, stall_progress = 0, stall_start = 0;
 
@@ -80,6 +81,7 @@ struct Engine::Impl final : vm::Wakes {
   Stop run(uint64_t budget);
   void wake(vm::Warp& w) override;
   void look_at_parked(bool all);
+  void unpark(size_t index);
   bool after_slice(vm::Warp& w, vm::SliceEnd end);  // false: stop
   [[nodiscard]] bool circling() const;
   [[nodiscard]] uint64_t progress() const;

@@ -301,7 +301,7 @@ void start_warp(Warp& w) {
   for (auto& c : w.committed) c = 0;
   w.interactions = w.loads = 0;
   w.spin.pc = ~0u;
-  w.spinning = w.park = w.done = w.queued = w.rotate = w.reads_clock = false;
+  w.spinning = w.park = w.soft = w.done = w.queued = w.rotate = w.reads_clock = false;
   w.stale_slices = 0;
 }
 

@@ -77,7 +77,7 @@ void record(Warp& w, uint32_t bytes, const Target& t) {
 
 void note_poll(Warp& w, uint32_t bytes, const Target& t) {
   Spin& s = w.spin;
-  w.spinning = false;
+  w.spinning = w.soft = false;
   if (s.pc != w.pc || s.mask != w.exec ||
       s.interactions != w.interactions) {  // cheap: most strong loads spin on nothing
     s.pc = w.pc;
@@ -93,6 +93,7 @@ void note_poll(Warp& w, uint32_t bytes, const Target& t) {
   if (!s.armed || s.bytes != bytes || !same_as_recorded(w, bytes, t)) return record(w, bytes, t);
   ++s.repeats;
   w.spinning = true;
+  w.soft = only_this;
   if (s.repeats < s.next_try || runnable_groups(w) != 1) return;
   const uint64_t state = state_digest(w);
   if (state == s.state && (only_this || s.epoch == w.machine->epoch)) {
@@ -109,7 +110,7 @@ void note_poll(Warp& w, uint32_t bytes, const Target& t) {
 
 bool still_parked(const Warp& w) {
   const Spin& s = w.spin;
-  if (!w.watch_only && s.epoch != w.machine->epoch) return false;
+  if (w.park && !w.watch_only && s.epoch != w.machine->epoch) return false;
   bool same = true;
   for_mask(s.mask, [&](int i) {
     same = same &&

@@ -137,7 +137,9 @@ struct Warp {
       false;          // set by note_poll: the value is the one of the last visit, let others run
   bool park = false;  // proven: nothing but a change of memory can make a difference
   bool watch_only = false;  // the change has to be in what it reads
-  bool queued = false, done = false, reads_clock = false;
+  bool soft = false;        // not proven, but not worth running before something happens
+  uint64_t soft_until = 0;  // slices of the machine
+  bool queued = false, running = false, done = false, reads_clock = false;
   uint64_t priority = 0;
 };
 
