@@ -1,6 +1,8 @@
 #include "emu/server/server.h"
 
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -11,8 +13,20 @@
 
 namespace sculler::emu {
 namespace {
-constexpr uint32_t kMaxChannels = 64;  // host threads a rank
+constexpr uint32_t kMaxChannels = 16;  // host threads a rank
 constexpr uint64_t kMillisecond = 1'000'000;
+
+constexpr int kSendSeconds = 10;
+
+// A rank that does not read its replies must not stop the VM for long.
+void limit_sends(int socket) {
+  const timeval limit{kSendSeconds, 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+uint32_t largest(wire::Op op) {
+  return op == wire::Op::kLoadModule ? wire::kMaxMessageBytes : wire::kChunkBytes + (64u << 10);
+}
 
 // 'R', 'S' ... of /proc/PID/stat; '?' where it cannot be read.
 char process_state(int pid) {
@@ -53,6 +67,7 @@ void Server::attach(int rank, rank::UniqueFd socket, int pid) {
   Rank& r = ranks_[static_cast<std::size_t>(rank)];
   r.channels.clear();
   auto channel = std::make_unique<Channel>();
+  limit_sends(socket.get());
   channel->socket = std::move(socket);
   r.channels.push_back(std::move(channel));
   r.pid = pid;
@@ -139,7 +154,7 @@ bool Server::parse(int rank, uint32_t thread) {
   wire::Header header;
   if (bytes.size() < sizeof header) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.magic != wire::kMagic || header.bytes > wire::kMaxMessageBytes) {
+  if (header.magic != wire::kMagic || header.bytes > largest(header.op)) {
     drop(rank, "a message that is none");
     return false;
   }
@@ -152,6 +167,7 @@ bool Server::parse(int rank, uint32_t thread) {
       return false;
     }
     auto channel = std::make_unique<Channel>();
+    limit_sends(socket.get());
     channel->socket = std::move(socket);
     r.channels.push_back(std::move(channel));
     return true;

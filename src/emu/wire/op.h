@@ -22,7 +22,7 @@ inline constexpr uint32_t kMagic = 0x314d5653;  // "SVM1"
 inline constexpr uint32_t kVersion = 1;
 inline constexpr uint32_t kPieceBytes = 64 << 10;
 inline constexpr uint32_t kChunkBytes = 4 << 20;         // of a pageable copy
-inline constexpr uint32_t kMaxMessageBytes = 64u << 20;  // a module's PTX is the largest
+inline constexpr uint32_t kMaxMessageBytes = 32u << 20;  // a module's PTX is the largest
 inline constexpr uint32_t kUniqueIdBytes = 128;
 
 enum class Op : uint16_t {
