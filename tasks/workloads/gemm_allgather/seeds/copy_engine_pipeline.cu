@@ -46,10 +46,12 @@ std::vector<int64_t> cut(int64_t rows) {
   std::vector<int64_t> end;
   double total = 0.0, seen = 0.0;
   for (int i = 0; i < CHUNKS; ++i) total += std::pow(SHRINK / 100.0, i);
+  // Small problems get the same number of chunks: what is seen of them there holds for large ones.
+  const int64_t unit = std::min<int64_t>(ROW_STEP, std::max<int64_t>(1, rows / 16));
   for (int i = 0; i < CHUNKS; ++i) {
     seen += std::pow(SHRINK / 100.0, i);
-    const double steps = static_cast<double>(rows) * seen / total / ROW_STEP;
-    const int64_t row = i + 1 == CHUNKS ? rows : std::min<int64_t>(rows, std::llround(steps) * ROW_STEP);
+    const double steps = static_cast<double>(rows) * seen / total / unit;
+    const int64_t row = i + 1 == CHUNKS ? rows : std::min<int64_t>(rows, std::llround(steps) * unit);
     if (row > (end.empty() ? 0 : end.back())) end.push_back(row);
   }
   return end;
