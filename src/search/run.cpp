@@ -114,10 +114,8 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
       const auto best = summary_.baseline_us.find(summary_.best_baseline);
       if (best == summary_.baseline_us.end() || *verdict.latency_us < best->second) summary_.best_baseline = candidate.source->name;
     }
-    const auto reference = summary_.baseline_us.find(reference_baseline_);
-    std::optional<double> ratio;
-    if (reference != summary_.baseline_us.end() && verdict.latency_us) ratio = reference->second / *verdict.latency_us;
-    return show(flight, verdict, ratio);
+    baseline_rows_.insert_or_assign(candidate.source->name, std::pair{flight, verdict});
+    return live();
   }
   Elite elite;
   elite.program = flight.program;
@@ -251,6 +249,15 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
     if (auto ok = start(baseline, settings_.frame, false); !ok) return fail(ok.error());
   }
   if (auto ok = drain(); !ok) return fail(ok.error());
+  for (const auto& baseline : baselines) {
+    const auto row = baseline_rows_.find(baseline.source->name);
+    if (row == baseline_rows_.end()) continue;
+    const auto& [flight, verdict] = row->second;
+    const auto reference = summary_.baseline_us.find(reference_baseline_);
+    const bool both = reference != summary_.baseline_us.end() && verdict.latency_us;
+    show(flight, verdict, both ? std::optional<double>(reference->second / *verdict.latency_us) : std::nullopt);
+  }
+  baseline_rows_.clear();
 
   int64_t proposed = 0;
   while (!is_stopped()) {

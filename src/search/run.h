@@ -97,6 +97,7 @@ class Run {
   std::vector<Elite> elites_;  // best first, at most a few
   std::optional<std::pair<Elite, bool>> last_confirmation_;
   Summary summary_;
+  std::map<std::string, std::pair<Flight, Verdict>> baseline_rows_;  // shown together, when all are there
   int64_t start_ns_ = 0, since_better_ = 0;
   std::string reference_baseline_;
 };

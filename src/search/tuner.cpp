@@ -112,6 +112,10 @@ void Tuner::end_round() {
   index_.clear();
   next_ = told_ = 0;
   if (!seeded_) {
+    // Tunables do not make up for a factor of four.
+    double best = 0;
+    for (const Arm& arm : arms_) best = std::max(best, arm.score);
+    for (Arm& arm : arms_) arm.alive = arm.alive && (arm.best_program == 0 || arm.score * 4 >= best);
     seeded_ = true;
     return;
   }
