@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxLine = std::size_t{16} << 20;
 constexpr std::size_t kMaxSource = std::size_t{4} << 20;
 constexpr std::size_t kMaxFiles = 16, kMaxDefines = 64;
-constexpr int64_t kMaxRanks = 16;
+constexpr int64_t kMaxRanks = 16, kMaxIterations = 64;
 
 constexpr std::array<std::string_view, 7> kStages{"lint", "compile", "emulate", "run", "stress", "bench", "confirm"};
 constexpr std::array<std::string_view, 3> kTargets{"cuda", "emu", "cpu"};
@@ -116,7 +116,7 @@ Status parse_stages(const nlohmann::json& object, std::string_view origin, Job& 
   return {};
 }
 
-// Optional: "emu":{"schedule":{"kind":"priority","seed":7,"delayed_rank":0}}.
+// Optional: "emu":{"schedule":{"kind":"priority","seed":7,"delayed_rank":0,"iterations":10}}.
 Status parse_schedule(const nlohmann::json& object, std::string_view origin, Job& job) {
   const auto* emu = find_member(object, "emu");
   const auto* schedule = emu != nullptr && emu->is_object() ? find_member(*emu, "schedule") : nullptr;
@@ -127,8 +127,11 @@ Status parse_schedule(const nlohmann::json& object, std::string_view origin, Job
     return bad(origin, "emu.schedule.kind", "unknown schedule '" + printable(shorten(*kind, 40)) + "'",
                "Use " + join(names_of(kSchedules), ", ") + ".");
   }
-  job.schedule = {std::move(*kind), int_or(*schedule, "seed", 1),
-                  static_cast<int>(std::clamp<int64_t>(int_or(*schedule, "delayed_rank", 0), 0, job.n_ranks - 1))};
+  const auto within = [&](std::string_view key, int64_t most) {
+    return static_cast<int>(std::clamp<int64_t>(int_or(*schedule, key, 0), 0, most));
+  };
+  job.schedule = {std::move(*kind), int_or(*schedule, "seed", 1), within("delayed_rank", job.n_ranks - 1),
+                  within("iterations", kMaxIterations)};
   return {};
 }
 
@@ -234,7 +237,8 @@ std::string print_job(const Job& job) {
   if (!job.schedule.kind.empty()) {
     object["emu"]["schedule"] = {{"kind", job.schedule.kind},
                                  {"seed", job.schedule.seed},
-                                 {"delayed_rank", job.schedule.delayed_rank}};
+                                 {"delayed_rank", job.schedule.delayed_rank},
+                                 {"iterations", job.schedule.iterations}};
   }
   return dump_json(object);
 }

@@ -33,11 +33,13 @@ struct Carried {
   int nccl_version = 0;            // of the headers that they were built with
 };
 
-// emu: how every emulation of the job is scheduled; kind empty: the stages choose.
+// emu: how every emulation of the job is scheduled; kind empty: the stages choose. More iterations leave more room for
+// different orders.
 struct JobSchedule {
   std::string kind;  // round_robin, random, priority, delay_rank
   int64_t seed = 1;
   int delayed_rank = 0;
+  int iterations = 0;  // beside the warm-up; 0: the stages choose
 };
 
 struct Job {

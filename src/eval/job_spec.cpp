@@ -58,7 +58,8 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
     rank_buffers.push_back({{"name", b.name}, {"bytes", b.bytes}});
   }
   nlohmann::json iterations = nlohmann::json::array();
-  for (const auto& it : plan.iterations) {
+  const bool own_count = emu && job.schedule.iterations > 0;
+  for (const auto& it : own_count ? draw_iterations(plan.seed, plan.n_sets, 1, job.schedule.iterations) : plan.iterations) {
     nlohmann::json entry{{"set", it.set}};
     if (it.warm_up) entry["warm_up"] = true;
     if (it.delay_before_ns != 0) entry["delay_before_ns"] = it.delay_before_ns;

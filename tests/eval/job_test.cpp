@@ -24,7 +24,7 @@ TEST(Job, ReadsALineAndPrintsItAgain) {
 
 TEST(Job, AsksForAScheduleOfTheEmulator) {
   auto object = job_object();
-  object["emu"]["schedule"] = {{"kind", "delay_rank"}, {"seed", 12}, {"delayed_rank", 9}};
+  object["emu"]["schedule"] = {{"kind", "delay_rank"}, {"seed", 12}, {"delayed_rank", 9}, {"iterations", 1000}};
   auto job = parse_job(object.dump(), "test");
   ASSERT_TRUE(job) << job.error().text();
   EXPECT_EQ(job->schedule.kind, "delay_rank");
@@ -33,6 +33,7 @@ TEST(Job, AsksForAScheduleOfTheEmulator) {
   auto again = parse_job(print_job(*job), "again");
   ASSERT_TRUE(again) << again.error().text();
   EXPECT_EQ(again->schedule.kind, "delay_rank");
+  EXPECT_EQ(again->schedule.iterations, 64);  // the most that there may be
   object["emu"]["schedule"]["kind"] = "lucky";
   job = parse_job(object.dump(), "test");
   ASSERT_FALSE(job);
