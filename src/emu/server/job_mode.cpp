@@ -272,7 +272,7 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options,
     }
   }
   if (outcome.status == verify::status::kLaunchError && outcome.rank >= 0) {
-    const std::string& why = server.report(outcome.rank).launch_error;
+    const std::string why = readable(server.report(outcome.rank).launch_error);
     if (!why.empty() && outcome.message.find(why) == std::string::npos)
       outcome.message += ": " + why;
   }

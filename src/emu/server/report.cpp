@@ -17,49 +17,6 @@ std::string base_name(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
 }
 
-// Mangled names in a text as people write them: "_ZN..gemmE.." becomes "gemm"; line breaks become
-// spaces.
-std::string readable(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size();) {
-    const bool starts = text.substr(i).starts_with("_Z") &&
-                        (i == 0 || (std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0 &&
-                                    text[i - 1] != '_'));
-    if (!starts) {
-      out += text[i] == '\n' ? ' ' : text[i];
-      ++i;
-      continue;
-    }
-    std::size_t end = i;
-    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
-                                 text[end] == '_' || text[end] == '$' || text[end] == '.')) {
-      ++end;
-    }
-    const std::string mangled(text.substr(i, end - i));
-    int status = 0;
-    char* plain = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-    std::string name = status == 0 && plain != nullptr ? plain : mangled;
-    std::free(plain);
-    // Without what is no part of the name: anonymous namespaces, parameters, the return type of a
-    // template.
-    for (std::size_t at; (at = name.find("(anonymous namespace)::")) != std::string::npos;)
-      name.erase(at, 23);
-    for (std::size_t at; (at = name.find("_GLOBAL__N__")) != std::string::npos;) {
-      const std::size_t colon = name.find("::", at);
-      if (colon == std::string::npos) break;
-      name.erase(at, colon + 2 - at);
-    }
-    name = name.substr(0, name.find('('));
-    if (const std::size_t space = name.find(' ');
-        space != std::string::npos && space < name.find('<')) {
-      name.erase(0, space + 1);
-    }
-    out += name;
-    i = end;
-  }
-  return out;
-}
-
 // "ring.cu:84" of the first "path:84:" in a text, empty where there is none.
 std::string place_in(std::string_view text) {
   for (std::size_t colon = text.find(':'); colon != std::string_view::npos;
@@ -269,6 +226,47 @@ std::string describe(Machine& machine, const WarpState& w) {
 }
 
 }  // namespace
+
+std::string readable(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool starts = text.substr(i).starts_with("_Z") &&
+                        (i == 0 || (std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0 &&
+                                    text[i - 1] != '_'));
+    if (!starts) {
+      out += text[i] == '\n' ? ' ' : text[i];
+      ++i;
+      continue;
+    }
+    std::size_t end = i;
+    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
+                                 text[end] == '_' || text[end] == '$' || text[end] == '.')) {
+      ++end;
+    }
+    const std::string mangled(text.substr(i, end - i));
+    int status = 0;
+    char* plain = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+    std::string name = status == 0 && plain != nullptr ? plain : mangled;
+    std::free(plain);
+    // Without what is no part of the name: anonymous namespaces, parameters, the return type of a
+    // template.
+    for (std::size_t at; (at = name.find("(anonymous namespace)::")) != std::string::npos;)
+      name.erase(at, 23);
+    for (std::size_t at; (at = name.find("_GLOBAL__N__")) != std::string::npos;) {
+      const std::size_t colon = name.find("::", at);
+      if (colon == std::string::npos) break;
+      name.erase(at, colon + 2 - at);
+    }
+    name = name.substr(0, name.find('('));
+    if (const std::size_t space = name.find(' ');
+        space != std::string::npos && space < name.find('<')) {
+      name.erase(0, space + 1);
+    }
+    out += name;
+    i = end;
+  }
+  return out;
+}
 
 std::string hex(uint64_t value) {
   char text[20];

@@ -27,6 +27,8 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
 // Nothing can go on any more.
 verify::Outcome deadlock(Machine& machine, const Observer* observer);
 
+// Mangled names in a text as people write them; line breaks become spaces.
+std::string readable(std::string_view text);
 std::string hex(uint64_t value);
 std::string schedule_text(const Schedule& schedule);  // "random:7"
 

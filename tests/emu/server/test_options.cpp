@@ -40,5 +40,12 @@ TEST(Options, SchedulesOfTheCommandLine) {
   EXPECT_FALSE(parse_schedule(""));
 }
 
+TEST(Report, NamesAreReadable) {
+  EXPECT_EQ(readable("kernel _Z3addIfEvPT_iS0_, block 3"), "kernel add<float>, block 3");
+  EXPECT_EQ(readable("_ZN38_GLOBAL__N__00a4c7ac_6_oob_cu_5464f41d15gemm_tile_storeEPKi: x\ny"),
+            "gemm_tile_store: x y");
+  EXPECT_EQ(readable("a_Zb and _Z"), "a_Zb and _Z");
+}
+
 }  // namespace
 }  // namespace sculler::emu
