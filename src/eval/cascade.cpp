@@ -402,7 +402,7 @@ bool Cascade::bench(Context& c) {
   };
   if (auto done = add("candidate", c.candidate); !done) return refuse(c.v, done.error());
   std::vector<std::string> names = c.job.compare;
-  if (c.job.compare_all) {
+  if (c.job.compare_all && c.job.baseline_of.empty()) {
     for (const auto& path : c.task.baselines) names.push_back(task::Task::stem(path));
   }
   for (const auto& name : names) {

@@ -1,4 +1,8 @@
 // The cpu target through the real evaluator: measured times, wrong results, hostile candidates, the spool.
+#include <unistd.h>
+
+#include <csignal>
+
 #include "e2e/evaluate.h"
 
 namespace sculler::e2e {
@@ -82,6 +86,58 @@ TEST(EvalCpu, ASpooledJobIsAnsweredAndNotRunAgain) {
   EXPECT_EQ(read_text(folder + "/" + job["job"].get<std::string>() + ".json"), first.raw);
   fs::remove_all(folder);
 }
+
+// An evaluator whose one job spins for ever, with the ranks seen to run.
+class EvalCpuKilled : public testing::TestWithParam<bool> {
+ protected:
+  static std::vector<int> spinning(const std::string& mark) {
+    std::vector<int> found;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+      const int pid = std::atoi(entry.path().filename().c_str());
+      if (pid > 0 && read_text(entry.path() / "maps").find(mark) != std::string::npos) found.push_back(pid);
+    }
+    return found;
+  }
+};
+
+TEST_P(EvalCpuKilled, NothingIsLeft) {
+  std::string folder = (fs::temp_directory_path() / "e2e_killed_XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  SpawnOptions options;
+  options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache", folder + "/cache"};
+  options.env = env_subset({"PATH", "HOME", "TMPDIR"});
+  options.in = Stdio::pipe();
+  options.err = Stdio::null();
+  auto child = real_processes().spawn(options);
+  ASSERT_TRUE(child) << child.error().text();
+  const std::string line =
+      silu(candidate("for (volatile unsigned i = 0;;) { i = i + 1; }\n"), {"compile", "run"}).dump() + "\n";
+  ASSERT_EQ(::write((*child)->stdin_fd(), line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  // The candidate's shared object lies in this test's own cache: who maps it is a rank of ours.
+  const std::string mark = folder + "/cache/objects";
+  bool seen = false;
+  for (int i = 0; i < 1500 && !seen; ++i) {
+    seen = spinning(mark).size() >= 2;  // the checker maps the reference, a rank the candidate
+    ::usleep(20'000);
+  }
+  EXPECT_TRUE(seen);
+  if (GetParam()) {
+    (*child)->signal(SIGKILL);
+  } else {
+    child->reset();
+  }
+  bool gone = false;
+  for (int i = 0; i < 250 && !gone; ++i) {
+    gone = spinning(mark).empty();
+    ::usleep(20'000);
+  }
+  EXPECT_TRUE(gone);
+  fs::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, EvalCpuKilled, testing::Values(true, false),
+                         [](const auto& i) { return i.param ? "kill9" : "owner_gone"; });
 
 TEST(EvalCpu, BrokenLinesAreAnsweredAndTheRestGoesOn) {
   SpawnOptions options;

@@ -1,6 +1,8 @@
 // The emu target through the real evaluator: baselines and seeds of gemm_allgather, unmodified.
 #include "e2e/evaluate.h"
 
+#include <algorithm>
+
 #include "eval/toolchain.h"
 
 namespace sculler::e2e {
@@ -21,14 +23,25 @@ class EvalEmu : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(EvalEmu, PassesWithPrediction) {
-  const auto v = evaluate_one(job(GetParam(), {"lint", "compile", "emulate"}));
+TEST_P(EvalEmu, Passes) {
+  // The slow ones, scalar and unaligned by design, at a size of their own.
+  const bool odd = GetParam().find("odd_rows") != std::string::npos;
+  const std::string profile = source_path("profiles/h200x2.toml");
+  const auto v = evaluate_one(job(GetParam(), {"lint", "compile", "emulate", "bench"},
+                                  odd ? json{{"size", "odd"}} : json{{"profile", profile}, {"predict_size", "default"}}));
   if (GetParam().find("cutlass") != std::string::npos) {
+    // Without its headers, or for what the emulator does not know: said, never silent.
     EXPECT_EQ(status_of(v), "UNSUPPORTED") << v.dump(2);
     EXPECT_FALSE(v["message"].get<std::string>().empty());
     return;
   }
-  EXPECT_EQ(status_of(v), "PASSED") << v.dump(2);
+  ASSERT_EQ(status_of(v), "PASSED") << v.dump(2);
+  EXPECT_FALSE(v["sync_hash"].get<std::string>().empty());
+  if (odd) return;
+  EXPECT_EQ(v["latency_us"]["kind"], "predicted");
+  EXPECT_EQ(v["latency_us"]["size"], "default");
+  EXPECT_GT(v["percent_sol"].get<double>(), 0);
+  EXPECT_LT(v["percent_sol"].get<double>(), 100);
 }
 
 std::vector<std::string> sources() {
@@ -40,6 +53,50 @@ std::vector<std::string> sources() {
   }
   std::sort(list.begin(), list.end());
   return list;
+}
+
+using EvalEmuMore = EvalEmu;
+
+TEST_F(EvalEmuMore, SeedPassesStressOfOtherSchedulesFamiliesAndSizes) {
+  const auto v = evaluate_one(job("seeds/tile_store.cu", {"lint", "compile", "emulate", "stress", "confirm"}));
+  EXPECT_EQ(status_of(v), "PASSED") << v.dump(2);
+  EXPECT_EQ(v["stage"], "confirm");
+}
+
+TEST_F(EvalEmuMore, TheSameSeedGivesTheSameRunAndAnotherSeedAnother) {
+  const auto first = evaluate_one(job("seeds/tile_store.cu", {"emulate"}));
+  const auto again = evaluate_one(job("seeds/tile_store.cu", {"emulate"}));
+  const auto other = evaluate_one(job("seeds/tile_store.cu", {"emulate"}, {{"seed", 99}}));
+  EXPECT_EQ(first["sync_hash"], again["sync_hash"]);
+  EXPECT_EQ(first["schedule"], again["schedule"]);
+  EXPECT_NE(first["schedule"], other["schedule"]);
+}
+
+TEST_F(EvalEmuMore, AJobOfFourRanks) {
+  const auto v = evaluate_one(job("seeds/tile_store.cu", {"compile", "emulate"}, {{"n_ranks", 4}}));
+  EXPECT_EQ(status_of(v), "PASSED") << v.dump(2);
+}
+
+TEST_F(EvalEmuMore, AMissingBarrierIsARace) {
+  auto with = job("seeds/tile_store.cu", {"compile", "emulate", "stress"});
+  std::string text = with["candidate"]["files"][0]["text"];
+  // Every wait of the candidate on its peers is gone.
+  std::string broken;
+  std::istringstream lines(text);
+  int removed = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("sync(ncclCoop") != std::string::npos || line.find(".sync(") != std::string::npos) {
+      ++removed;
+      broken += "\n";
+      continue;
+    }
+    broken += line + "\n";
+  }
+  if (removed == 0) GTEST_SKIP() << "tile_store.cu has no barrier call in a line of its own";
+  with["candidate"]["files"][0]["text"] = broken;
+  const auto v = evaluate_one(with);
+  EXPECT_TRUE(status_of(v) == "RACE" || status_of(v) == "UNINITIALISED") << v.dump(2);
+  EXPECT_FALSE(v["where"].get<std::string>().empty()) << v.dump(2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sources, EvalEmu, testing::ValuesIn(sources()), [](const auto& i) {
