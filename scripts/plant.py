@@ -81,7 +81,7 @@ def size_of(seed):
 def job_line(a, seed_name, text, extra=None):
     job = {"version": 1, "task": str(a.task_dir), "target": "emu", "profile": "", "n_ranks": a.ranks,
            "candidate": {"files": [{"name": "candidate.cu", "text": text}], "defines": {}},
-           "size": size_of(seed_name), "seed": 1, "stages": ["compile", "emulate"]}
+           "size": size_of(seed_name), "seed": 1, "stages": ["compile", "emulate", "stress"]}
     job.update(extra or {})
     job["job"] = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
     return job
@@ -228,7 +228,7 @@ def run_schedules(a, sources):
 
         def job_of(i, seed):
             schedule = schedule_of(a, i)
-            job = job_line(a, name, text, {"seed": seed, "emu": {"schedule": schedule}})
+            job = job_line(a, name, text, {"seed": seed, "emu": {"schedule": schedule}, "stages": ["compile", "emulate"]})
             wanted[job["job"]] = schedule_text(schedule)
             return job
 

@@ -215,8 +215,8 @@ ALLOCATE = """  {
     planted_read<<<1, 64, 0, static_cast<cudaStream_t>(st->rank.stream)>>>(planted, planted + 512);
     GA_TRY(cudaGetLastError());
   }"""
+# A counter that is not cleared is no site: what it miscounts is a race as well, and that is told first.
 UNINITIALISED = [
-    Edit("counter is not cleared", r"^ *GA_TRY\(cudaMemset\(st->(?:finished|counters), 0, .*\)\);$", "", TILED),
     Edit("tile of A is not loaded", r"^ *load_tile<TILE_M>\(to, .*;$", "", TILED),
     Edit("tile of B is not loaded", r"^ *load_tile<TILE_N>\(to .*,\n.*;$", "", TILED),
     with_kernel("scratch read, never written", READ.format(body="to[threadIdx.x] = 2.0f * from[threadIdx.x];"), ALLOCATE,
