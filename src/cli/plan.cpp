@@ -28,7 +28,7 @@ Status pick_target(const Machine& machine, Settings& settings, Plan& plan) {
     }
   } else {
     plan.target = settings.target;
-    plan.why_target = "asked for";
+    plan.why_target = plan.target == "emu" && gpus == 0 ? found : "asked for";
     if (!can(plan.task, plan.target)) {
       return fail(Error{ErrorCode::kUsage, fmt::format("{} does not run on {}", plan.task.name, plan.target), join_path(plan.task.folder, "task.toml"), "targets",
                         fmt::format("use --target {}", join(plan.task.targets, " or "))});
