@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Finding{"unsupported", "UNSUPPORTED", "cudaHostRegister"},
                       Finding{"array", "UNSUPPORTED", "cudaMallocArray"},
                       Finding{"multicast", "UNSUPPORTED", "cuMulticastCreate"}),
-    [](const auto& info) { return std::string(info.param.part); });
+    [](const auto& one) { return std::string(one.param.part); });
 
 TEST_F(Runtime, WithoutAnEmulatorThereIsNoDevice) {
   const Result r =
