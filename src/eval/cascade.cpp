@@ -253,7 +253,10 @@ bool Cascade::take(Context& c, const RunResult& r, Stage stage) {
 }
 
 bool Cascade::emulate(Context& c) {
-  if (!c.job.is_cuda_source() || c.job.target == Target::kCpu) return true;
+  if (c.job.target == Target::kCpu) return true;
+  if (!c.job.is_cuda_source()) {
+    return refuse(c.v, "UNSUPPORTED", "a candidate for " + c.v.target + " is a .cu file, not " + c.job.files[0].name);
+  }
   const bool cuda = c.job.target == Target::kCuda;
   if (machine_.dropins.empty()) {
     if (cuda) {
@@ -296,7 +299,8 @@ bool Cascade::emulate(Context& c) {
 }
 
 bool Cascade::run_and_verify(Context& c) {
-  if (c.job.target == Target::kEmu) return true;  // the emulation was that
+  // On emu the emulation is the run.
+  if (c.job.target == Target::kEmu) return c.job.wants(Stage::kEmulate) || emulate(c);
   if (!backends(c, c.job.target)) return false;
   RunPlan plan;
   plan.target = c.job.target;

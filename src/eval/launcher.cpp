@@ -88,6 +88,25 @@ Status write_file(const std::string& path, const std::string& text, mode_t mode)
                     "Set TMPDIR to a file system with room."});
 }
 
+// True where any uid can read the file: every folder on the way can be entered.
+bool open_to_others(const std::string& path) {
+  std::error_code why;
+  const fs::path real = fs::canonical(path, why);
+  struct stat info {};
+  if (why || ::stat(real.c_str(), &info) != 0) return false;
+  const mode_t need = S_ISDIR(info.st_mode) ? (S_IROTH | S_IXOTH) : S_IROTH;
+  if ((info.st_mode & need) != need) return false;
+  for (fs::path folder = real.parent_path(); folder.has_relative_path(); folder = folder.parent_path()) {
+    if (::stat(folder.c_str(), &info) != 0 || (info.st_mode & S_IXOTH) == 0) return false;
+  }
+  return true;
+}
+
+uint64_t physical_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : uint64_t{8} << 30;
+}
+
 void keep_tail(std::string& tail, const char* data, std::size_t bytes) {
   tail.append(data, bytes);
   if (tail.size() > 2 * kTailLimit) tail.erase(0, tail.size() - kTailLimit);
@@ -108,8 +127,9 @@ void kill_marked(const std::string& token) {
 class LocalGroup final : public Group {
  public:
   // `mark`: what the environment of everything below the ranks holds; empty where a PID namespace ends them.
-  LocalGroup(std::unique_ptr<Child> trusted, std::unique_ptr<Child> ranks, std::string folder, std::string mark)
-      : trusted_(std::move(trusted)), ranks_(std::move(ranks)), folder_(std::move(folder)), mark_(std::move(mark)),
+  LocalGroup(std::unique_ptr<Child> trusted, std::unique_ptr<Child> ranks, std::string folder, std::string mark,
+             std::vector<std::string> notes)
+      : notes_(std::move(notes)), trusted_(std::move(trusted)), ranks_(std::move(ranks)), folder_(std::move(folder)), mark_(std::move(mark)),
         start_ms_(now_ms()) {
     for (const int fd : {trusted_->stdout_fd(), trusted_->stderr_fd(), ranks_->stdout_fd(), ranks_->stderr_fd()}) {
       ::fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -172,6 +192,7 @@ class LocalGroup final : public Group {
     while (pump(0)) {
     }
     out.line = last_line_;
+    out.notes = notes_;
     out.timed_out = timed_out_;
     out.trusted_ended = trusted_ended_;
     out.trusted = trusted.value_or(ExitStatus{});
@@ -215,6 +236,7 @@ class LocalGroup final : public Group {
     return any;
   }
 
+  std::vector<std::string> notes_;
   std::unique_ptr<Child> trusted_, ranks_;
   std::string folder_, mark_;
   int64_t start_ms_;
@@ -271,14 +293,26 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   ranks.binds.push_back({.source = ranks_folder, .at = kFolderInside});
   ranks.binds.push_back({.source = runner, .at = kRunnerInside});
   ranks.gpu = spec.target == Target::kCuda;
-  if (sandbox_.root() && sandbox_.level() != Containment::kNone) {
+  std::vector<std::string> notes;
+  bool drops = sandbox_.root() && sandbox_.level() != Containment::kNone;
+  if (drops && !sandbox_.remaps()) {
+    // Without binds the ranks use the real paths, which an unprivileged uid must be able to reach.
+    for (const auto& bind : ranks.binds) {
+      if (!drops || open_to_others(bind.source)) continue;
+      notes.push_back("the ranks kept root's uid: " + bind.source + " is closed to others");
+      drops = false;
+    }
+  }
+  if (drops) {
     ranks.may_drop_uid = true;
     ranks.env.emplace_back("SCULLER_DROP_UID", std::to_string(kUidBase + number % kUidCount));
   }
   ranks.limits.open_files = 4096;
   ranks.limits.file_bytes = uint64_t{1} << 30;
-  if (spec.target == Target::kEmu) ranks.limits.data_bytes = uint64_t{4} << 30;
-  if (spec.target == Target::kCpu) ranks.limits.address_space_bytes = uint64_t{16} << 30;
+  // A process: on cuda the driver reserves addresses without bound, on emu device memory is reserved the same way.
+  const uint64_t share = std::max(uint64_t{1} << 30, physical_memory() / 4);
+  if (spec.target == Target::kEmu) ranks.limits.data_bytes = share;
+  if (spec.target == Target::kCpu) ranks.limits.address_space_bytes = share;
   if (sandbox_.root()) ranks.limits.processes = spec.target == Target::kCuda ? 4096 : 256;
   for (int i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -290,7 +324,7 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   if (!trusted_child) return fail(trusted_child.error());
   auto ranks_child = processes_.spawn(sandbox_.wrap(ranks));
   if (!ranks_child) return fail(ranks_child.error());
-  return std::make_unique<LocalGroup>(std::move(*trusted_child), std::move(*ranks_child), folder, mark);
+  return std::make_unique<LocalGroup>(std::move(*trusted_child), std::move(*ranks_child), folder, mark, std::move(notes));
 }
 
 Result<GroupOutcome> run_group(Launcher& launcher, const GroupSpec& spec, int64_t timeout_ms, int64_t grace_ms) {

@@ -33,6 +33,7 @@ struct GroupOutcome {
   std::string trusted_error;   // tail of its stderr
   std::string output;          // tail of what ranks and candidates printed: shown, never believed
   double wall_ms = 0, cpu_ms = 0;
+  std::vector<std::string> notes{};  // what was weaker than usual
 };
 
 // A live group. Destruction kills everything that is left and reaps it.

@@ -21,6 +21,8 @@ std::optional<std::string> Spool::find(const std::string& job_id) const {
   if (!text) return std::nullopt;
   auto verdict = parse_json(*text, path(job_id));
   if (!verdict || !verdict->is_object() || string_or(*verdict, "job", "") != job_id) return std::nullopt;
+  // The evaluator or the machine failed, not the candidate: asked again, it is tried again.
+  if (string_or(*verdict, "status", "") == "INTERNAL") return std::nullopt;
   return std::string(trim(*text));
 }
 

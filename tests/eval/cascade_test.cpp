@@ -74,6 +74,12 @@ TEST_F(CascadeTest, OnlyTheStagesThatWereAskedFor) {
   EXPECT_FALSE(compiler_.requests[1].cubin);  // PTX only where no GPU is in play
 }
 
+TEST_F(CascadeTest, NothingPassesTheRunStageWithoutHavingRun) {
+  const auto v = run(job("emu", {"lint", "compile", "run"}));
+  EXPECT_EQ(v.status, "PASSED");
+  EXPECT_EQ(launches(), 1U);
+}
+
 TEST_F(CascadeTest, UnsupportedIsFinalOnEmuAndPassesOnToCuda) {
   launcher_.script = [](const FakeLauncher::Asked& asked, const std::string&, int) -> std::string {
     if (asked.target == Target::kEmu) return R"({"status":"UNSUPPORTED","message":"wgmma.mma_async is not known"})";

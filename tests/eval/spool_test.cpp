@@ -28,6 +28,15 @@ TEST(Spool, DamagedAndForeignFilesCountAsNone) {
   EXPECT_FALSE(spool.write("../../x", "{}"));
 }
 
+TEST(Spool, AFailureOfTheEvaluatorIsKeptButNotFinal) {
+  MemoryFiles files;
+  Spool spool(files, "/run/spool");
+  ASSERT_TRUE(spool.open());
+  ASSERT_TRUE(spool.write(kId, R"({"job":")" + kId + R"(","status":"INTERNAL"})"));
+  EXPECT_TRUE(files.exists("/run/spool/" + kId + ".json"));
+  EXPECT_FALSE(spool.find(kId));
+}
+
 TEST(Spool, AFullDiskIsAnError) {
   MemoryFiles files;
   Spool spool(files, "/run/spool");
