@@ -1,6 +1,6 @@
-// Numbers of the CUDA, NCCL and cuBLAS C interfaces that the device layer returns or takes. They are part of those
-// libraries' stable ABIs (driver_types.h, nccl.h, cublas_api.h, library_types.h); the drop-ins, which are compiled
-// against the real headers, assert that these agree.
+// Numbers of the CUDA, NCCL and cuBLAS C interfaces that the device layer returns or takes. They
+// are part of those libraries' stable ABIs (driver_types.h, nccl.h, cublas_api.h, library_types.h);
+// the drop-ins, which are compiled against the real headers, assert that these agree.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,18 @@ enum NcclCode : int {
 
 // ncclDataType_t
 enum class NcclType : uint8_t {
-  kInt8 = 0, kUint8, kInt32, kUint32, kInt64, kUint64, kFloat16, kFloat32, kFloat64, kBfloat16, kFloat8e4m3, kFloat8e5m2,
+  kInt8 = 0,
+  kUint8,
+  kInt32,
+  kUint32,
+  kInt64,
+  kUint64,
+  kFloat16,
+  kFloat32,
+  kFloat64,
+  kBfloat16,
+  kFloat8e4m3,
+  kFloat8e5m2,
 };
 // ncclRedOp_t, without user-made ones
 enum class NcclOp : uint8_t { kSum = 0, kProd, kMax, kMin, kAvg };
@@ -73,7 +84,14 @@ enum CublasCode : int {
 };
 
 // cudaDataType_t
-enum class CudaType : uint8_t { kR32F = 0, kR64F = 1, kR16F = 2, kR8I = 3, kR32I = 10, kR16BF = 14 };
+enum class CudaType : uint8_t {
+  kR32F = 0,
+  kR64F = 1,
+  kR16F = 2,
+  kR8I = 3,
+  kR32I = 10,
+  kR16BF = 14
+};
 
 // Flags of cudaStreamCreateWithFlags, cudaEventCreateWithFlags.
 inline constexpr uint32_t kStreamNonBlocking = 1;

@@ -1,5 +1,6 @@
-// NCCL operations: groups, matching between the ranks, and moving the data. An operation starts when it is at the head of
-// its stream; a collective runs when the matching operations of all ranks have started, a send when its receive has.
+// NCCL operations: groups, matching between the ranks, and moving the data. An operation starts
+// when it is at the head of its stream; a collective runs when the matching operations of all ranks
+// have started, a send when its receive has.
 #include <cstring>
 
 #include "emu/device/state.h"
@@ -9,8 +10,10 @@ namespace sculler::emu {
 namespace {
 
 std::string show(const CollectiveRequest& request) {
-  std::string text = std::string(name(request.kind)) + " of " + std::to_string(request.count) + " " + name(request.type);
-  const bool reduces = request.kind == Collective::kAllReduce || request.kind == Collective::kReduceScatter ||
+  std::string text = std::string(name(request.kind)) + " of " + std::to_string(request.count) +
+                     " " + name(request.type);
+  const bool reduces = request.kind == Collective::kAllReduce ||
+                       request.kind == Collective::kReduceScatter ||
                        request.kind == Collective::kReduce;
   constexpr const char* kOps[] = {"sum", "prod", "max", "min", "avg"};
   if (reduces) text += std::string(" (") + kOps[static_cast<size_t>(request.op)] + ")";
@@ -23,8 +26,8 @@ std::string show(const CollectiveRequest& request) {
 }
 
 bool same(const CollectiveRequest& a, const CollectiveRequest& b) {
-  const bool reduces =
-      a.kind == Collective::kAllReduce || a.kind == Collective::kReduceScatter || a.kind == Collective::kReduce;
+  const bool reduces = a.kind == Collective::kAllReduce || a.kind == Collective::kReduceScatter ||
+                       a.kind == Collective::kReduce;
   const bool rooted = a.kind == Collective::kBroadcast || a.kind == Collective::kReduce;
   return a.kind == b.kind && a.count == b.count && a.type == b.type && (!reduces || a.op == b.op) &&
          (!rooted || a.peer == b.peer);
@@ -43,20 +46,34 @@ uint64_t link_bytes(const std::vector<CollectiveRequest>& requests, int rank, in
     const auto peers = static_cast<uint64_t>(n - 1);
     switch (request.kind) {
       case Collective::kAllGather:
-      case Collective::kReduceScatter: in += peers * bytes; break;
-      case Collective::kAllReduce: in += 2 * peers * bytes / static_cast<uint64_t>(n); break;
-      case Collective::kBroadcast: (request.peer == rank ? out : in) += n > 1 ? bytes : 0; break;
-      case Collective::kReduce: (request.peer == rank ? in : out) += n > 1 ? bytes : 0; break;
-      case Collective::kSend: out += request.peer == rank ? 0 : bytes; break;
-      case Collective::kRecv: in += request.peer == rank ? 0 : bytes; break;
+      case Collective::kReduceScatter:
+        in += peers * bytes;
+        break;
+      case Collective::kAllReduce:
+        in += 2 * peers * bytes / static_cast<uint64_t>(n);
+        break;
+      case Collective::kBroadcast:
+        (request.peer == rank ? out : in) += n > 1 ? bytes : 0;
+        break;
+      case Collective::kReduce:
+        (request.peer == rank ? in : out) += n > 1 ? bytes : 0;
+        break;
+      case Collective::kSend:
+        out += request.peer == rank ? 0 : bytes;
+        break;
+      case Collective::kRecv:
+        in += request.peer == rank ? 0 : bytes;
+        break;
     }
   }
   return std::max(in, out);
 }
 
-// NCCL 2.28 has kernels for symmetric windows for these only; the others run as on ordinary buffers.
+// NCCL 2.28 has kernels for symmetric windows for these only; the others run as on ordinary
+// buffers.
 bool has_symmetric_kernel(Collective kind) {
-  return kind == Collective::kAllGather || kind == Collective::kAllReduce || kind == Collective::kReduceScatter;
+  return kind == Collective::kAllGather || kind == Collective::kAllReduce ||
+         kind == Collective::kReduceScatter;
 }
 
 bool registered(const RankState& rank, Address address) {
@@ -77,7 +94,8 @@ Outcome Machine::nccl_group_start(Host host) {
 Outcome Machine::nccl_group_end(Host host) {
   RankState& r = impl_->rank(host);
   GroupState& group = r.groups[host.thread];
-  if (group.depth == 0) return {impl_->explain(r, kNcclInvalidUsage, "ncclGroupEnd without ncclGroupStart"), 0};
+  if (group.depth == 0)
+    return {impl_->explain(r, kNcclInvalidUsage, "ncclGroupEnd without ncclGroupStart"), 0};
   if (--group.depth > 0) return {};
   const auto requests = std::exchange(group.requests, {});
   auto meetings = std::exchange(group.meetings, {});
@@ -106,23 +124,28 @@ Outcome Machine::nccl_collective(Host host, const CollectiveRequest& request) {
   };
   if (r.sticky != 0) return {kNcclUnhandledCudaError, 0};
   const auto member = impl_->find_comm(host, request.comm);
-  if (member == nullptr) return refuse(kNcclInvalidArgument, "the communicator does not exist on this rank");
+  if (member == nullptr)
+    return refuse(kNcclInvalidArgument, "the communicator does not exist on this rank");
   if (type_bytes(request.type) == 0) return refuse(kNcclInvalidArgument, "unknown data type");
   if (static_cast<uint8_t>(request.op) > static_cast<uint8_t>(NcclOp::kAvg)) {
     return refuse(kNcclInvalidArgument, "unknown reduction");
   }
-  const bool peered = request.kind == Collective::kBroadcast || request.kind == Collective::kReduce ||
-                      request.kind == Collective::kSend || request.kind == Collective::kRecv;
+  const bool peered = request.kind == Collective::kBroadcast ||
+                      request.kind == Collective::kReduce || request.kind == Collective::kSend ||
+                      request.kind == Collective::kRecv;
   if (peered && (request.peer < 0 || request.peer >= member->info.n_ranks)) {
-    return refuse(kNcclInvalidArgument, "rank " + std::to_string(request.peer) + " is not in the communicator");
+    return refuse(kNcclInvalidArgument,
+                  "rank " + std::to_string(request.peer) + " is not in the communicator");
   }
-  if (request.count > kRankStride) return refuse(kNcclInvalidArgument, "count is larger than the device's memory");
+  if (request.count > kRankStride)
+    return refuse(kNcclInvalidArgument, "count is larger than the device's memory");
   if (impl_->find_stream(host, request.stream) == nullptr) {
     return refuse(kNcclInvalidArgument, "the stream does not exist on this rank");
   }
   GroupState& group = r.groups[host.thread];
   if (group.depth > 0) {
-    if (group.requests.size() >= (1u << 20)) return refuse(kNcclInvalidUsage, "too many calls in one group");
+    if (group.requests.size() >= (1u << 20))
+      return refuse(kNcclInvalidUsage, "too many calls in one group");
     group.requests.push_back(request);
     return {};
   }
@@ -142,12 +165,15 @@ Outcome Machine::Impl::submit(Host host, std::vector<CollectiveRequest> requests
   for (const CommHandle handle : order) {
     const auto& list = by_comm[handle];
     const auto member = find_comm(host, handle);
-    if (member == nullptr) return {explain(r, kNcclInvalidArgument, "a communicator was destroyed within its group"), 0};
+    if (member == nullptr)
+      return {explain(r, kNcclInvalidArgument, "a communicator was destroyed within its group"), 0};
     std::vector<StreamState*> streams;
     for (const CollectiveRequest& request : list) {
       StreamState* stream = find_stream(host, request.stream);
-      if (stream == nullptr) return {explain(r, kNcclInvalidArgument, "a stream was destroyed within a group"), 0};
-      if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
+      if (stream == nullptr)
+        return {explain(r, kNcclInvalidArgument, "a stream was destroyed within a group"), 0};
+      if (std::find(streams.begin(), streams.end(), stream) == streams.end())
+        streams.push_back(stream);
     }
     NcclWork work;
     work.member = member;
@@ -157,7 +183,8 @@ Outcome Machine::Impl::submit(Host host, std::vector<CollectiveRequest> requests
       symmetric = symmetric && has_symmetric_kernel(request.kind) && registered(r, request.send) &&
                   registered(r, request.recv);
     }
-    TraceOp record = named(OpKind::kCollective, list.size() == 1 ? name(list.front().kind) : "NCCL group");
+    TraceOp record =
+        named(OpKind::kCollective, list.size() == 1 ? name(list.front().kind) : "NCCL group");
     record.symmetric = symmetric;
     record.n_ranks = static_cast<int16_t>(member->info.n_ranks);
     record.bytes = link_bytes(list, member->info.rank, member->info.n_ranks);
@@ -171,7 +198,8 @@ Outcome Machine::Impl::submit(Host host, std::vector<CollectiveRequest> requests
         }
         more.insert(more.end(), stream->capture_tail.begin(), stream->capture_tail.end());
       }
-      if (capture_work(host, *first, std::move(work), record, more) != 0) return {kNcclUnhandledCudaError, 0};
+      if (capture_work(host, *first, std::move(work), record, more) != 0)
+        return {kNcclUnhandledCudaError, 0};
       for (StreamState* stream : streams) stream->capture_tail = first->capture_tail;
       continue;
     }
@@ -225,13 +253,15 @@ void Machine::Impl::start_nccl(Op& op) {
       if (sides.empty()) sides.resize(comm.world.size());
       for (size_t other = 0; other < sides.size(); ++other) {
         if (sides[other].op == nullptr) continue;
-        const auto& theirs = std::get<NcclWork>(sides[other].op->work).tasks[sides[other].task].request;
+        const auto& theirs =
+            std::get<NcclWork>(sides[other].op->work).tasks[sides[other].task].request;
         if (same(theirs, request)) continue;
         MachineFault fault;
         fault.kind = MachineFault::Kind::kMismatch;
         fault.message = "collective call " + std::to_string(sequence + 1) + " of communicator " +
-                        std::to_string(comm.id) + " does not match: rank " + std::to_string(comm.world[other]) +
-                        " calls " + show(theirs) + ", rank " + std::to_string(rank_index) + " calls " + show(request) +
+                        std::to_string(comm.id) + " does not match: rank " +
+                        std::to_string(comm.world[other]) + " calls " + show(theirs) + ", rank " +
+                        std::to_string(rank_index) + " calls " + show(request) +
                         "; all ranks must make the same calls in the same order";
         break_rank(rank_index, std::move(fault));
         return;
@@ -246,7 +276,8 @@ void Machine::Impl::start_nccl(Op& op) {
 void Machine::Impl::task_done(Op& op, size_t task) {
   auto& work = std::get<NcclWork>(op.work);
   work.tasks[task].done = true;
-  if (std::all_of(work.tasks.begin(), work.tasks.end(), [](const NcclTask& t) { return t.done; })) finish(op);
+  if (std::all_of(work.tasks.begin(), work.tasks.end(), [](const NcclTask& t) { return t.done; }))
+    finish(op);
 }
 
 namespace {
@@ -262,13 +293,20 @@ struct Part {
 std::pair<uint64_t, uint64_t> extents(const CollectiveRequest& request, int rank, uint64_t n) {
   const uint64_t bytes = request.count * type_bytes(request.type);
   switch (request.kind) {
-    case Collective::kAllGather: return {bytes, bytes * n};
-    case Collective::kReduceScatter: return {bytes * n, bytes};
-    case Collective::kAllReduce: return {bytes, bytes};
-    case Collective::kBroadcast: return {rank == request.peer ? bytes : 0, bytes};
-    case Collective::kReduce: return {bytes, rank == request.peer ? bytes : 0};
-    case Collective::kSend: return {bytes, 0};
-    case Collective::kRecv: return {0, bytes};
+    case Collective::kAllGather:
+      return {bytes, bytes * n};
+    case Collective::kReduceScatter:
+      return {bytes * n, bytes};
+    case Collective::kAllReduce:
+      return {bytes, bytes};
+    case Collective::kBroadcast:
+      return {rank == request.peer ? bytes : 0, bytes};
+    case Collective::kReduce:
+      return {bytes, rank == request.peer ? bytes : 0};
+    case Collective::kSend:
+      return {bytes, 0};
+    case Collective::kRecv:
+      return {0, bytes};
   }
   return {0, 0};
 }
@@ -296,8 +334,10 @@ std::vector<uint8_t> result(const std::vector<Part>& parts, size_t me) {
       std::vector<uint8_t> one(parts[i].input.begin() + static_cast<ptrdiff_t>(offset),
                                parts[i].input.begin() + static_cast<ptrdiff_t>(offset + bytes));
       if (request.op == NcclOp::kAvg) average_before(request.type, one.data(), request.count, n);
-      if (i == 0) sum = std::move(one);
-      else reduce(request.type, request.op, sum.data(), one.data(), request.count);
+      if (i == 0)
+        sum = std::move(one);
+      else
+        reduce(request.type, request.op, sum.data(), one.data(), request.count);
     }
     if (request.op == NcclOp::kAvg) average_after(request.type, sum.data(), request.count, n);
     return sum;
@@ -308,12 +348,16 @@ std::vector<uint8_t> result(const std::vector<Part>& parts, size_t me) {
       for (const Part& part : parts) all.insert(all.end(), part.input.begin(), part.input.end());
       return all;
     }
-    case Collective::kAllReduce: return reduced(0);
-    case Collective::kReduceScatter: return reduced(me * bytes);
-    case Collective::kBroadcast: return parts[static_cast<size_t>(request.peer)].input;
+    case Collective::kAllReduce:
+      return reduced(0);
+    case Collective::kReduceScatter:
+      return reduced(me * bytes);
+    case Collective::kBroadcast:
+      return parts[static_cast<size_t>(request.peer)].input;
     case Collective::kReduce:
       return me == static_cast<size_t>(request.peer) ? reduced(0) : std::vector<uint8_t>{};
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -342,13 +386,15 @@ void Machine::Impl::try_collective(Communicator& comm, uint64_t sequence) {
     part.actor = sides[i].op->stream->actor;
     begin = std::max(begin, sides[i].op->start);
     if (misplaced(part.request, static_cast<int>(i), n)) {
-      return give_up(i, MachineFault::Kind::kBadAccess,
-                     std::string(name(part.request.kind)) + " of rank " + std::to_string(part.world) +
-                         ": the send and receive buffers overlap and are not in place as NCCL wants it");
+      return give_up(
+          i, MachineFault::Kind::kBadAccess,
+          std::string(name(part.request.kind)) + " of rank " + std::to_string(part.world) +
+              ": the send and receive buffers overlap and are not in place as NCCL wants it");
     }
     const uint64_t reads = extents(part.request, static_cast<int>(i), n).first;
     std::string error;
-    if (!touch(part.world, part.actor, Access::kLoad, part.request.send, reads, name(part.request.kind), &error)) {
+    if (!touch(part.world, part.actor, Access::kLoad, part.request.send, reads,
+               name(part.request.kind), &error)) {
       return give_up(i, MachineFault::Kind::kBadAccess, error);
     }
     part.input.resize(reads);
@@ -399,26 +445,30 @@ void Machine::Impl::try_pair(Communicator& comm, std::pair<int, int> pair) {
     MachineFault fault;
     if (bytes != recv.count * type_bytes(recv.type)) {
       fault.kind = MachineFault::Kind::kMismatch;
-      fault.message = "rank " + std::to_string(from.op->rank) + " calls " + show(send) + ", but rank " +
-                      std::to_string(to.op->rank) + " calls " + show(recv) + "; the counts must agree";
+      fault.message = "rank " + std::to_string(from.op->rank) + " calls " + show(send) +
+                      ", but rank " + std::to_string(to.op->rank) + " calls " + show(recv) +
+                      "; the counts must agree";
       break_rank(to.op->rank, std::move(fault));
       return;
     }
     fault.kind = MachineFault::Kind::kBadAccess;
     fault.cuda_error = kCudaIllegalAddress;
-    if (!touch(from.op->rank, from.op->stream->actor, Access::kLoad, send.send, bytes, "ncclSend", &fault.message)) {
+    if (!touch(from.op->rank, from.op->stream->actor, Access::kLoad, send.send, bytes, "ncclSend",
+               &fault.message)) {
       break_rank(from.op->rank, std::move(fault));
       return;
     }
     edge(from.op->stream->actor, to.op->stream->actor);
-    if (!touch(to.op->rank, to.op->stream->actor, Access::kStore, recv.recv, bytes, "ncclRecv", &fault.message)) {
+    if (!touch(to.op->rank, to.op->stream->actor, Access::kStore, recv.recv, bytes, "ncclRecv",
+               &fault.message)) {
       break_rank(to.op->rank, std::move(fault));
       return;
     }
     if (bytes > 0) std::memmove(pointer(recv.recv), pointer(send.send), bytes);
     const double begin = std::max(from.op->start, to.op->start);
     from.op->start = to.op->start = begin;
-    if (from.op->trace != UINT32_MAX && from.op->trace >= trace.base && to.op->trace >= trace.base) {
+    if (from.op->trace != UINT32_MAX && from.op->trace >= trace.base &&
+        to.op->trace >= trace.base) {
       TraceOp& a = trace.ops[from.op->trace - trace.base];
       TraceOp& b = trace.ops[to.op->trace - trace.base];
       if (a.meeting == UINT32_MAX && b.meeting == UINT32_MAX) a.meeting = next_meeting++;
@@ -432,8 +482,10 @@ void Machine::Impl::try_pair(Communicator& comm, std::pair<int, int> pair) {
       }
     }
     const bool own = from.op == to.op;
-    if (own) std::get<NcclWork>(from.op->work).tasks[from.task].done = true;
-    else task_done(*from.op, from.task);
+    if (own)
+      std::get<NcclWork>(from.op->work).tasks[from.task].done = true;
+    else
+      task_done(*from.op, from.task);
     task_done(*to.op, to.task);
   }
 }

@@ -1,5 +1,6 @@
-// Stream capture and graphs. A launched graph becomes ordinary operations: a begin in the launching stream, chains of nodes
-// in streams of the graph's own, an end in the launching stream that waits for all chains.
+// Stream capture and graphs. A launched graph becomes ordinary operations: a begin in the launching
+// stream, chains of nodes in streams of the graph's own, an end in the launching stream that waits
+// for all chains.
 #include "emu/device/state.h"
 
 namespace sculler::emu {
@@ -11,7 +12,8 @@ const char* not_a_node(const Work& work) {
   if (const auto* copy = std::get_if<CopyWork>(&work)) {
     if (copy->request.host_destination) return "a copy to pageable memory cannot be captured";
   }
-  if (std::holds_alternative<FreeWork>(work)) return "memory nodes in captured graphs are not emulated";
+  if (std::holds_alternative<FreeWork>(work))
+    return "memory nodes in captured graphs are not emulated";
   return nullptr;
 }
 
@@ -21,16 +23,20 @@ int Machine::Impl::capture_work(Host host, StreamState& stream, Work work, const
                                 const std::vector<uint32_t>& more) {
   RankState& r = rank(host);
   Capture& capture = *stream.capture;
-  if (capture.invalidated) return explain(r, kCudaStreamCaptureInvalidated, "the capture was invalidated before");
+  if (capture.invalidated)
+    return explain(r, kCudaStreamCaptureInvalidated, "the capture was invalidated before");
   if (const char* why = not_a_node(work)) {
     capture.invalidated = true;
     return explain(r, kCudaStreamCaptureUnsupported, why);
   }
-  if (std::holds_alternative<WaitWork>(work)) return kCudaSuccess;  // its dependencies were merged already
+  if (std::holds_alternative<WaitWork>(work))
+    return kCudaSuccess;  // its dependencies were merged already
   GraphNode node{std::move(work), record, {}, stream.capture_tail};
-  if (record.grid != UINT32_MAX && record.grid < trace.grids.size()) node.grid = trace.grids[record.grid];
+  if (record.grid != UINT32_MAX && record.grid < trace.grids.size())
+    node.grid = trace.grids[record.grid];
   for (const uint32_t extra : more) {
-    if (std::find(node.dependencies.begin(), node.dependencies.end(), extra) == node.dependencies.end()) {
+    if (std::find(node.dependencies.begin(), node.dependencies.end(), extra) ==
+        node.dependencies.end()) {
       node.dependencies.push_back(extra);
     }
   }
@@ -71,19 +77,24 @@ Outcome Machine::capture_end(Host host, StreamHandle handle, GraphHandle* out) {
   StreamState* stream = impl_->find_stream(host, handle);
   if (const int code = impl_->check_usable(r, stream); code != 0) return {code, 0};
   if (stream->capture == nullptr) {
-    return {impl_->explain(r, kCudaInvalidValue, "cudaStreamEndCapture on a stream that is not being captured"), 0};
+    return {impl_->explain(r, kCudaInvalidValue,
+                           "cudaStreamEndCapture on a stream that is not being captured"),
+            0};
   }
   const std::shared_ptr<Capture> capture = stream->capture;
   if (capture->origin != stream) {
     capture->invalidated = true;
-    return {impl_->explain(r, kCudaStreamCaptureUnmatched, "the capture began in another stream"), 0};
+    return {impl_->explain(r, kCudaStreamCaptureUnmatched, "the capture began in another stream"),
+            0};
   }
   if (capture->mode != CaptureMode::kRelaxed && capture->thread != host.thread) {
-    return {impl_->explain(r, kCudaStreamCaptureWrongThread, "the capture began in another thread"), 0};
+    return {impl_->explain(r, kCudaStreamCaptureWrongThread, "the capture began in another thread"),
+            0};
   }
   int code = kCudaSuccess;
   if (capture->invalidated) {
-    code = impl_->explain(r, kCudaStreamCaptureInvalidated, "the capture was invalidated by an earlier call");
+    code = impl_->explain(r, kCudaStreamCaptureInvalidated,
+                          "the capture was invalidated by an earlier call");
   } else {
     // Every node must lie before the end of the origin stream.
     std::vector<bool> joined(capture->graph->nodes.size(), false);
@@ -98,7 +109,8 @@ Outcome Machine::capture_end(Host host, StreamHandle handle, GraphHandle* out) {
     }
     if (std::find(joined.begin(), joined.end(), false) != joined.end()) {
       code = impl_->explain(r, kCudaStreamCaptureUnjoined,
-                            "work of another stream was not joined to the captured stream: record an event there and let "
+                            "work of another stream was not joined to the captured stream: record "
+                            "an event there and let "
                             "the captured stream wait for it");
     }
   }
@@ -123,7 +135,8 @@ Outcome Machine::graph_node_count(Host host, GraphHandle handle, uint64_t* out) 
 
 Outcome Machine::graph_destroy(Host host, GraphHandle handle) {
   RankState& r = impl_->rank(host);
-  if (r.graphs.erase(handle) == 0) return {impl_->explain(r, kCudaInvalidValue, "no such graph"), 0};
+  if (r.graphs.erase(handle) == 0)
+    return {impl_->explain(r, kCudaInvalidValue, "no such graph"), 0};
   return {};
 }
 
@@ -142,8 +155,10 @@ Outcome Machine::graph_instantiate(Host host, GraphHandle handle, GraphExecHandl
       return std::find(before.begin(), before.end(), node) != before.end();
     });
     exec->branch.push_back(static_cast<uint32_t>(chain - last.begin()));
-    if (chain == last.end()) last.push_back(i);
-    else *chain = i;
+    if (chain == last.end())
+      last.push_back(i);
+    else
+      *chain = i;
   }
   for (size_t i = 0; i < last.size(); ++i) {
     StreamState* stream = impl_->add_stream(r, kStreamNonBlocking, 0);
@@ -158,7 +173,8 @@ Outcome Machine::graph_instantiate(Host host, GraphHandle handle, GraphExecHandl
 Outcome Machine::graph_exec_destroy(Host host, GraphExecHandle handle) {
   RankState& r = impl_->rank(host);
   const auto found = r.execs.find(handle);
-  if (found == r.execs.end()) return {impl_->explain(r, kCudaInvalidValue, "no such executable graph"), 0};
+  if (found == r.execs.end())
+    return {impl_->explain(r, kCudaInvalidValue, "no such executable graph"), 0};
   for (StreamState* stream : found->second->streams) stream->destroyed = true;
   r.execs.erase(found);
   return {};
@@ -169,14 +185,15 @@ Outcome Machine::graph_launch(Host host, GraphExecHandle handle, StreamHandle st
   StreamState* stream = impl_->find_stream(host, stream_handle);
   if (const int code = impl_->check_usable(r, stream); code != 0) return {code, 0};
   const auto found = r.execs.find(handle);
-  if (found == r.execs.end()) return {impl_->explain(r, kCudaInvalidValue, "no such executable graph"), 0};
+  if (found == r.execs.end())
+    return {impl_->explain(r, kCudaInvalidValue, "no such executable graph"), 0};
   if (stream->capture != nullptr) {
     stream->capture->invalidated = true;
     return {impl_->explain(r, kCudaStreamCaptureUnsupported, "child graphs are not emulated"), 0};
   }
   GraphExec& exec = *found->second;
-  if (const int code =
-          impl_->enqueue(host, stream, WaitWork{}, impl_->named(OpKind::kGraphLaunch, "cudaGraphLaunch"));
+  if (const int code = impl_->enqueue(host, stream, WaitWork{},
+                                      impl_->named(OpKind::kGraphLaunch, "cudaGraphLaunch"));
       code != 0) {
     return {code, 0};
   }
@@ -209,7 +226,8 @@ Outcome Machine::graph_launch(Host host, GraphExecHandle handle, StreamHandle st
       impl_->trace.grids.push_back(grid);
     }
     Op* op = nullptr;
-    const int code = impl_->enqueue(host, chain, nodes[i].work, record, std::move(dependencies), &op);
+    const int code =
+        impl_->enqueue(host, chain, nodes[i].work, record, std::move(dependencies), &op);
     if (code != 0) return {code, 0};
     if (auto* nccl = std::get_if<NcclWork>(&op->work)) impl_->number(*op, *nccl);
     if (crossed[i]) marks[i] = impl_->mark(*chain);

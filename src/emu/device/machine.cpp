@@ -7,13 +7,20 @@ namespace sculler::emu {
 
 const char* name(Collective kind) {
   switch (kind) {
-    case Collective::kAllGather: return "ncclAllGather";
-    case Collective::kAllReduce: return "ncclAllReduce";
-    case Collective::kReduceScatter: return "ncclReduceScatter";
-    case Collective::kBroadcast: return "ncclBroadcast";
-    case Collective::kReduce: return "ncclReduce";
-    case Collective::kSend: return "ncclSend";
-    case Collective::kRecv: return "ncclRecv";
+    case Collective::kAllGather:
+      return "ncclAllGather";
+    case Collective::kAllReduce:
+      return "ncclAllReduce";
+    case Collective::kReduceScatter:
+      return "ncclReduceScatter";
+    case Collective::kBroadcast:
+      return "ncclBroadcast";
+    case Collective::kReduce:
+      return "ncclReduce";
+    case Collective::kSend:
+      return "ncclSend";
+    case Collective::kRecv:
+      return "ncclRecv";
   }
   return "nccl";
 }
@@ -34,13 +41,25 @@ Machine::Impl::Impl(const MachineConfig& c)
 Machine::Machine(const MachineConfig& config) : impl_(std::make_unique<Impl>(config)) {}
 Machine::~Machine() = default;
 
-Engine& Machine::engine() { return impl_->engine; }
-Memory& Machine::memory() { return impl_->engine.memory(); }
-const MachineConfig& Machine::config() const { return impl_->config; }
-Machine::Progress Machine::run(uint64_t budget) { return impl_->run(budget); }
+Engine& Machine::engine() {
+  return impl_->engine;
+}
+Memory& Machine::memory() {
+  return impl_->engine.memory();
+}
+const MachineConfig& Machine::config() const {
+  return impl_->config;
+}
+Machine::Progress Machine::run(uint64_t budget) {
+  return impl_->run(budget);
+}
 
-std::vector<Completion> Machine::take_completions() { return std::exchange(impl_->completions, {}); }
-std::vector<HostCall> Machine::take_host_calls() { return std::exchange(impl_->host_calls, {}); }
+std::vector<Completion> Machine::take_completions() {
+  return std::exchange(impl_->completions, {});
+}
+std::vector<HostCall> Machine::take_host_calls() {
+  return std::exchange(impl_->host_calls, {});
+}
 
 void Machine::host_call_done(uint64_t id) {
   const auto found = impl_->host_running.find(id);
@@ -55,9 +74,15 @@ bool Machine::blocked(int rank) const {
                      [&](const auto& entry) { return entry.second.host.rank == rank; });
 }
 
-const std::vector<MachineFault>& Machine::faults() const { return impl_->faults; }
-std::string Machine::explain(int rank) const { return impl_->ranks.at(static_cast<size_t>(rank)).message; }
-int Machine::sticky_error(int rank) const { return impl_->ranks.at(static_cast<size_t>(rank)).sticky; }
+const std::vector<MachineFault>& Machine::faults() const {
+  return impl_->faults;
+}
+std::string Machine::explain(int rank) const {
+  return impl_->ranks.at(static_cast<size_t>(rank)).message;
+}
+int Machine::sticky_error(int rank) const {
+  return impl_->ranks.at(static_cast<size_t>(rank)).sticky;
+}
 
 void Machine::drop_rank(int rank) {
   RankState& r = impl_->ranks.at(static_cast<size_t>(rank));
@@ -68,7 +93,9 @@ void Machine::drop_rank(int rank) {
 
 // ---- Trace
 
-const Trace& Machine::trace() const { return impl_->trace; }
+const Trace& Machine::trace() const {
+  return impl_->trace;
+}
 
 void Machine::trace_mark(int rank, std::string label) {
   TraceOp op = impl_->named(OpKind::kMark, label);
@@ -104,6 +131,30 @@ uint32_t Machine::Impl::trace_op(TraceOp op, const std::vector<TokenRef>& depend
   return trace.base + static_cast<uint32_t>(trace.ops.size() - 1);
 }
 
+void Machine::Impl::signal(const Op& op, Address begin, uint64_t bytes) {
+  constexpr uint64_t kMost = 64;
+  if (bytes > kMost || op.trace == UINT32_MAX) return;
+  for (Address word = begin & ~Address{3}; word < begin + bytes; word += 4)
+    signals[word] = op.trace;
+}
+
+void Machine::Impl::signalled(const Op& op, const StreamValue& value) {
+  const auto found = signals.find(value.address & ~Address{3});
+  if (found == signals.end() || op.trace == UINT32_MAX || op.trace < trace.base ||
+      found->second < trace.base)
+    return;
+  // Dependencies of an operation lie side by side: it moves to the end with one more.
+  TraceOp& record = trace.ops[op.trace - trace.base];
+  const auto first = static_cast<uint32_t>(trace.dependencies.size());
+  for (uint32_t i = 0; i < record.n_dependencies; ++i) {
+    const uint32_t before = trace.dependencies[record.first_dependency + i];
+    trace.dependencies.push_back(before);
+  }
+  trace.dependencies.push_back(found->second);
+  record.first_dependency = first;
+  ++record.n_dependencies;
+}
+
 // ---- Modules and kernels
 
 Outcome Machine::load_module(Host host, std::string ptx, ModuleId* out) {
@@ -112,7 +163,9 @@ Outcome Machine::load_module(Host host, std::string ptx, ModuleId* out) {
   const Result<ModuleId> module = impl_->engine.load(host.rank, std::move(ptx));
   if (!module) {
     const bool unknown = module.error().code == ErrorCode::kUnsupported;
-    return {impl_->explain(r, unknown ? kCudaNotSupported : kCudaInvalidKernelImage, module.error().text()), 0};
+    return {impl_->explain(r, unknown ? kCudaNotSupported : kCudaInvalidKernelImage,
+                           module.error().text()),
+            0};
   }
   r.modules.insert(*module);
   *out = *module;
@@ -146,7 +199,8 @@ Outcome Machine::get_kernel(Host host, ModuleId module, std::string_view name, K
   return {};
 }
 
-Outcome Machine::get_global(Host host, ModuleId module, std::string_view name, Address* out, uint64_t* bytes) {
+Outcome Machine::get_global(Host host, ModuleId module, std::string_view name, Address* out,
+                            uint64_t* bytes) {
   RankState& r = impl_->rank(host);
   if (r.sticky != 0) return {r.sticky, 0};
   if (!r.modules.contains(module)) {
@@ -170,43 +224,53 @@ Outcome Machine::launch(Host host, KernelLaunch launch) {
   const auto refuse = [&](int code, const std::string& why) {
     return Outcome{impl_->explain(r, code, info.name + ": " + why), 0};
   };
-  const auto volume = [](const std::array<uint32_t, 3>& dims) { return uint64_t{dims[0]} * dims[1] * dims[2]; };
-  if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0 || launch.grid[0] > 0x7fffffff ||
-      launch.grid[1] > 65535 || launch.grid[2] > 65535) {
+  const auto volume = [](const std::array<uint32_t, 3>& dims) {
+    return uint64_t{dims[0]} * dims[1] * dims[2];
+  };
+  if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0 ||
+      launch.grid[0] > 0x7fffffff || launch.grid[1] > 65535 || launch.grid[2] > 65535) {
     return refuse(kCudaInvalidConfiguration, "a grid dimension is 0 or too large");
   }
-  if (launch.block[0] == 0 || launch.block[1] == 0 || launch.block[2] == 0 || launch.block[0] > 1024 ||
-      launch.block[1] > 1024 || launch.block[2] > 64 || volume(launch.block) > limits.threads_per_block) {
+  if (launch.block[0] == 0 || launch.block[1] == 0 || launch.block[2] == 0 ||
+      launch.block[0] > 1024 || launch.block[1] > 1024 || launch.block[2] > 64 ||
+      volume(launch.block) > limits.threads_per_block) {
     return refuse(kCudaInvalidConfiguration, "a block dimension is 0, or a block has more than " +
-                                                 std::to_string(limits.threads_per_block) + " threads");
+                                                 std::to_string(limits.threads_per_block) +
+                                                 " threads");
   }
   const auto threads = static_cast<uint32_t>(volume(launch.block));
   if (threads > info.max_threads) {
-    return refuse(kCudaInvalidValue, std::to_string(threads) + " threads a block exceed the kernel's launch bounds of " +
+    return refuse(kCudaInvalidValue, std::to_string(threads) +
+                                         " threads a block exceed the kernel's launch bounds of " +
                                          std::to_string(info.max_threads));
   }
   const uint64_t warps = (uint64_t{threads} + 31) / 32;
   if (warps * 32 * info.registers > limits.registers_per_sm) {
-    return refuse(kCudaLaunchOutOfResources, "a block needs " + std::to_string(warps * 32 * info.registers) +
-                                                 " registers, an SM has " + std::to_string(limits.registers_per_sm));
+    return refuse(kCudaLaunchOutOfResources,
+                  "a block needs " + std::to_string(warps * 32 * info.registers) +
+                      " registers, an SM has " + std::to_string(limits.registers_per_sm));
   }
   if (uint64_t{launch.dynamic_shared} + info.static_shared > limits.shared_per_block) {
     return refuse(kCudaInvalidValue,
-                  "a block needs " + std::to_string(uint64_t{launch.dynamic_shared} + info.static_shared) +
-                      " bytes of shared memory, at most " + std::to_string(limits.shared_per_block) + " can be had");
+                  "a block needs " +
+                      std::to_string(uint64_t{launch.dynamic_shared} + info.static_shared) +
+                      " bytes of shared memory, at most " +
+                      std::to_string(limits.shared_per_block) + " can be had");
   }
   if (launch.params.size() != info.param_bytes) {
-    return refuse(kCudaInvalidValue, "parameters of " + std::to_string(launch.params.size()) + " bytes, " +
-                                         std::to_string(info.param_bytes) + " expected");
+    return refuse(kCudaInvalidValue, "parameters of " + std::to_string(launch.params.size()) +
+                                         " bytes, " + std::to_string(info.param_bytes) +
+                                         " expected");
   }
   const uint64_t blocks = volume(launch.grid);
   if (launch.cooperative) {
-    const uint64_t fits =
-        uint64_t{impl_->engine.max_active_blocks_per_sm(launch.kernel, threads, launch.dynamic_shared)} * limits.sms;
+    const uint64_t fits = uint64_t{impl_->engine.max_active_blocks_per_sm(launch.kernel, threads,
+                                                                          launch.dynamic_shared)} *
+                          limits.sms;
     if (blocks > fits) {
-      return refuse(kCudaCooperativeLaunchTooLarge, "a cooperative grid of " + std::to_string(blocks) +
-                                                        " blocks, at most " + std::to_string(fits) +
-                                                        " can be resident at once");
+      return refuse(kCudaCooperativeLaunchTooLarge,
+                    "a cooperative grid of " + std::to_string(blocks) + " blocks, at most " +
+                        std::to_string(fits) + " can be resident at once");
     }
   }
   TraceOp trace_op = impl_->named(OpKind::kKernel, info.name);
@@ -229,7 +293,9 @@ Outcome Machine::launch(Host host, KernelLaunch launch) {
   request.dynamic_shared = launch.dynamic_shared;
   request.cooperative = launch.cooperative;
   request.params = std::move(launch.params);
-  return {impl_->enqueue(host, impl_->find_stream(host, launch.stream), KernelWork{std::move(request)}, trace_op), 0};
+  return {impl_->enqueue(host, impl_->find_stream(host, launch.stream),
+                         KernelWork{std::move(request)}, trace_op),
+          0};
 }
 
 }  // namespace sculler::emu

@@ -15,14 +15,15 @@ uint64_t span(uint64_t width, uint64_t height, uint64_t pitch) {
 
 }  // namespace
 
-bool Machine::Impl::touch(int rank_index, ActorId actor, Access access, Address begin, uint64_t bytes,
-                          std::string_view what, std::string* error) {
+bool Machine::Impl::touch(int rank_index, ActorId actor, Access access, Address begin,
+                          uint64_t bytes, std::string_view what, std::string* error) {
   if (bytes == 0) return true;
   const Memory& memory = engine.memory();
   if (const Finding* finding = memory.check(rank_index, begin, bytes)) {
     const bool store = access == Access::kStore;
-    *error = std::string(what.empty() ? "a stream operation" : what) + " of rank " + std::to_string(rank_index) +
-             (store ? " writes " : " reads ") + std::to_string(bytes) + " bytes at " + memory.describe(begin) + ": " +
+    *error = std::string(what.empty() ? "a stream operation" : what) + " of rank " +
+             std::to_string(rank_index) + (store ? " writes " : " reads ") + std::to_string(bytes) +
+             " bytes at " + memory.describe(begin) + ": " +
              (finding->place.empty() ? std::string("not accessible") : finding->place);
     if (observer != nullptr) {
       Finding copy = *finding;
@@ -32,37 +33,42 @@ bool Machine::Impl::touch(int rank_index, ActorId actor, Access access, Address 
     }
     return false;
   }
-  if (observer != nullptr && !what.empty()) observer->range(RangeAccess{actor, access, begin, bytes, {}, what});
+  if (observer != nullptr && !what.empty())
+    observer->range(RangeAccess{actor, access, begin, bytes, {}, what});
   return true;
 }
 
 bool Machine::Impl::run_copy(Op& op, CopyRequest& request, std::string* error) {
   constexpr std::string_view kWhat = "cudaMemcpyAsync";
   const uint64_t source_pitch = request.host_source ? request.width : request.source_pitch;
-  const uint64_t destination_pitch = request.host_destination ? request.width : request.destination_pitch;
+  const uint64_t destination_pitch =
+      request.host_destination ? request.width : request.destination_pitch;
   const bool one_range = (source_pitch == request.width || request.height == 1) &&
                          (destination_pitch == request.width || request.height == 1);
   const uint64_t rows = one_range ? 1 : request.height;
   const uint64_t width = one_range ? request.width * request.height : request.width;
   for (uint64_t row = 0; row < rows && !request.host_source; ++row) {
-    if (!touch(op.rank, op.stream->actor, Access::kLoad, request.source + row * source_pitch, width, kWhat, error)) {
+    if (!touch(op.rank, op.stream->actor, Access::kLoad, request.source + row * source_pitch, width,
+               kWhat, error)) {
       return false;
     }
   }
   for (uint64_t row = 0; row < rows && !request.host_destination; ++row) {
-    if (!touch(op.rank, op.stream->actor, Access::kStore, request.destination + row * destination_pitch, width, kWhat,
-               error)) {
+    if (!touch(op.rank, op.stream->actor, Access::kStore,
+               request.destination + row * destination_pitch, width, kWhat, error)) {
       return false;
     }
   }
   if (request.host_destination) op.result.resize(request.width * request.height);
-  const auto* source =
-      request.host_source ? request.host_source->data() : static_cast<const uint8_t*>(pointer(request.source));
-  auto* destination =
-      request.host_destination ? op.result.data() : static_cast<uint8_t*>(pointer(request.destination));
+  const auto* source = request.host_source ? request.host_source->data()
+                                           : static_cast<const uint8_t*>(pointer(request.source));
+  auto* destination = request.host_destination
+                          ? op.result.data()
+                          : static_cast<uint8_t*>(pointer(request.destination));
   for (uint64_t row = 0; row < rows; ++row) {
     std::memmove(destination + row * destination_pitch, source + row * source_pitch, width);
   }
+  if (!request.host_destination && rows == 1) signal(op, request.destination, width);
   return true;
 }
 
@@ -71,7 +77,8 @@ bool Machine::Impl::run_memset(const Op& op, const MemsetRequest& request, std::
   const uint64_t width = rows == 1 ? request.width * request.height : request.width;
   for (uint64_t row = 0; row < rows; ++row) {
     const Address begin = request.destination + row * request.pitch;
-    if (!touch(op.rank, op.stream->actor, Access::kStore, begin, width, "cudaMemsetAsync", error)) return false;
+    if (!touch(op.rank, op.stream->actor, Access::kStore, begin, width, "cudaMemsetAsync", error))
+      return false;
     auto* to = static_cast<uint8_t*>(pointer(begin));
     if (request.value_bytes == 1) {
       std::memset(to, static_cast<int>(request.value & 0xff), width);
@@ -102,7 +109,8 @@ Outcome Machine::malloc(Host host, uint64_t bytes, Address* out) {
     return {};
   }
   const auto address = memory().allocate(host.rank, bytes, Allocation::Kind::kDevice, "cudaMalloc");
-  if (!address) return {impl_->explain(r, allocation_code(address.error()), address.error().text()), 0};
+  if (!address)
+    return {impl_->explain(r, allocation_code(address.error()), address.error().text()), 0};
   *out = *address;
   return {};
 }
@@ -113,18 +121,22 @@ Outcome Machine::malloc_async(Host host, uint64_t bytes, StreamHandle stream_han
   if (const int code = impl_->check_usable(r, stream); code != 0) return {code, 0};
   if (stream->capture != nullptr) {
     stream->capture->invalidated = true;
-    return {impl_->explain(r, kCudaNotSupported, "memory nodes in captured graphs are not emulated"), 0};
+    return {
+        impl_->explain(r, kCudaNotSupported, "memory nodes in captured graphs are not emulated"),
+        0};
   }
   return malloc(host, bytes, out);
 }
 
 namespace {
 
-// The live allocation that begins at `address` and may be freed by `rank` through a call for `kinds`.
+// The live allocation that begins at `address` and may be freed by `rank` through a call for
+// `kinds`.
 const Allocation* freeable(const Memory& memory, int rank, Address address,
                            std::initializer_list<Allocation::Kind> kinds) {
   const Allocation* found = memory.find(address);
-  if (found == nullptr || !found->live || found->begin != address || found->rank != rank) return nullptr;
+  if (found == nullptr || !found->live || found->begin != address || found->rank != rank)
+    return nullptr;
   return std::find(kinds.begin(), kinds.end(), found->kind) != kinds.end() ? found : nullptr;
 }
 
@@ -134,9 +146,11 @@ Outcome Machine::free(Host host, Address address) {
   RankState& r = impl_->rank(host);
   if (r.sticky != 0) return {r.sticky, 0};
   if (address == 0) return {};
-  if (freeable(memory(), host.rank, address, {Allocation::Kind::kDevice, Allocation::Kind::kManaged}) == nullptr) {
+  if (freeable(memory(), host.rank, address,
+               {Allocation::Kind::kDevice, Allocation::Kind::kManaged}) == nullptr) {
     return {impl_->explain(r, kCudaInvalidValue,
-                           "cudaFree of " + memory().describe(address) + ", which is no live allocation of cudaMalloc"),
+                           "cudaFree of " + memory().describe(address) +
+                               ", which is no live allocation of cudaMalloc"),
             0};
   }
   std::vector<TokenRef> tokens;
@@ -146,7 +160,8 @@ Outcome Machine::free(Host host, Address address) {
   Impl* impl = impl_.get();
   return impl_->wait_for(host, std::move(tokens), "cudaFree", [impl, host, address] {
     const Status status = impl->engine.memory().release(host.rank, address);
-    return status ? kCudaSuccess : impl->explain(impl->rank(host), kCudaInvalidValue, status.error().text());
+    return status ? kCudaSuccess
+                  : impl->explain(impl->rank(host), kCudaInvalidValue, status.error().text());
   });
 }
 
@@ -155,7 +170,9 @@ Outcome Machine::free_async(Host host, Address address, StreamHandle stream) {
   if (r.sticky != 0) return {r.sticky, 0};
   if (address == 0) return {};
   if (freeable(memory(), host.rank, address, {Allocation::Kind::kDevice}) == nullptr) {
-    return {impl_->explain(r, kCudaInvalidValue, "cudaFreeAsync of what is no live device allocation"), 0};
+    return {
+        impl_->explain(r, kCudaInvalidValue, "cudaFreeAsync of what is no live device allocation"),
+        0};
   }
   return {impl_->enqueue(host, impl_->find_stream(host, stream), FreeWork{address},
                          impl_->named(OpKind::kFree, "cudaFreeAsync")),
@@ -166,11 +183,13 @@ Outcome Machine::malloc_host(Host host, uint64_t bytes, bool managed, Address* o
   RankState& r = impl_->rank(host);
   if (r.sticky != 0) return {r.sticky, 0};
   if (bytes == 0) return {impl_->explain(r, kCudaInvalidValue, "host allocation of 0 bytes"), 0};
-  // Pinned memory is zeroed by the operating system, and the host may write it unseen: it counts as initialised.
-  const auto address =
-      memory().allocate(host.rank, bytes, managed ? Allocation::Kind::kManaged : Allocation::Kind::kPinned,
-                        managed ? "cudaMallocManaged" : "cudaMallocHost", true);
-  if (!address) return {impl_->explain(r, allocation_code(address.error()), address.error().text()), 0};
+  // Pinned memory is zeroed by the operating system, and the host may write it unseen: it counts as
+  // initialised.
+  const auto address = memory().allocate(
+      host.rank, bytes, managed ? Allocation::Kind::kManaged : Allocation::Kind::kPinned,
+      managed ? "cudaMallocManaged" : "cudaMallocHost", true);
+  if (!address)
+    return {impl_->explain(r, allocation_code(address.error()), address.error().text()), 0};
   *out = *address;
   return {};
 }
@@ -180,7 +199,9 @@ Outcome Machine::free_host(Host host, Address address) {
   if (r.sticky != 0) return {r.sticky, 0};
   if (address == 0) return {};
   if (freeable(memory(), host.rank, address, {Allocation::Kind::kPinned}) == nullptr) {
-    return {impl_->explain(r, kCudaInvalidValue, "cudaFreeHost of what is no live pinned allocation"), 0};
+    return {
+        impl_->explain(r, kCudaInvalidValue, "cudaFreeHost of what is no live pinned allocation"),
+        0};
   }
   std::vector<TokenRef> tokens;
   for (auto& [handle, stream] : r.streams) {
@@ -189,7 +210,8 @@ Outcome Machine::free_host(Host host, Address address) {
   Impl* impl = impl_.get();
   return impl_->wait_for(host, std::move(tokens), "cudaFreeHost", [impl, host, address] {
     const Status status = impl->engine.memory().release(host.rank, address);
-    return status ? kCudaSuccess : impl->explain(impl->rank(host), kCudaInvalidValue, status.error().text());
+    return status ? kCudaSuccess
+                  : impl->explain(impl->rank(host), kCudaInvalidValue, status.error().text());
   });
 }
 
@@ -211,14 +233,17 @@ const Allocation* Machine::pointer_info(Address address) const {
 Outcome Machine::copy(Host host, CopyRequest request) {
   RankState& r = impl_->rank(host);
   if (r.sticky != 0) return {r.sticky, 0};
-  const auto refuse = [&](int code, std::string why) { return Outcome{impl_->explain(r, code, std::move(why)), 0}; };
+  const auto refuse = [&](int code, std::string why) {
+    return Outcome{impl_->explain(r, code, std::move(why)), 0};
+  };
   if (request.destination_pitch == 0) request.destination_pitch = request.width;
   if (request.source_pitch == 0) request.source_pitch = request.width;
-  if (request.height > 1 && (request.destination_pitch < request.width || request.source_pitch < request.width)) {
+  if (request.height > 1 &&
+      (request.destination_pitch < request.width || request.source_pitch < request.width)) {
     return refuse(kCudaInvalidPitchValue, "cudaMemcpy2D: a pitch is smaller than the width");
   }
-  if (request.width > kRankStride || request.height > kMaxRows || request.destination_pitch > kRankStride ||
-      request.source_pitch > kRankStride) {
+  if (request.width > kRankStride || request.height > kMaxRows ||
+      request.destination_pitch > kRankStride || request.source_pitch > kRankStride) {
     return refuse(kCudaInvalidValue, "copy larger than the device's memory");
   }
   const uint64_t bytes = request.width * request.height;
@@ -226,27 +251,32 @@ Outcome Machine::copy(Host host, CopyRequest request) {
     return refuse(kCudaInvalidValue, "copy from the host with the wrong number of bytes");
   }
   if (request.host_source && request.host_destination) {
-    return refuse(kCudaInvalidMemcpyDirection, "a copy between pageable buffers is the client's own");
+    return refuse(kCudaInvalidMemcpyDirection,
+                  "a copy between pageable buffers is the client's own");
   }
   if (request.host_destination && bytes > (uint64_t{1} << 32)) {
     return refuse(kCudaInvalidValue, "copy to the host of more than 4 GiB");
   }
   const Allocation* source = request.host_source ? nullptr : pointer_info(request.source);
-  const Allocation* destination = request.host_destination ? nullptr : pointer_info(request.destination);
+  const Allocation* destination =
+      request.host_destination ? nullptr : pointer_info(request.destination);
   const auto inside = [](const Allocation* a, Address begin, uint64_t n) {
     return a != nullptr && begin >= a->begin && n <= a->bytes && begin - a->begin <= a->bytes - n;
   };
   if (bytes > 0 && !request.host_source &&
       !inside(source, request.source, span(request.width, request.height, request.source_pitch))) {
-    return refuse(kCudaInvalidValue, "cudaMemcpy reads outside of an allocation: " + memory().describe(request.source));
+    return refuse(kCudaInvalidValue, "cudaMemcpy reads outside of an allocation: " +
+                                         memory().describe(request.source));
   }
   if (bytes > 0 && !request.host_destination &&
-      !inside(destination, request.destination, span(request.width, request.height, request.destination_pitch))) {
-    return refuse(kCudaInvalidValue,
-                  "cudaMemcpy writes outside of an allocation: " + memory().describe(request.destination));
+      !inside(destination, request.destination,
+              span(request.width, request.height, request.destination_pitch))) {
+    return refuse(kCudaInvalidValue, "cudaMemcpy writes outside of an allocation: " +
+                                         memory().describe(request.destination));
   }
   const auto on_host = [](const Allocation* a) {
-    return a == nullptr || a->kind == Allocation::Kind::kPinned || a->kind == Allocation::Kind::kManaged;
+    return a == nullptr || a->kind == Allocation::Kind::kPinned ||
+           a->kind == Allocation::Kind::kManaged;
   };
   TraceOp trace_op = impl_->named(OpKind::kCopy, "cudaMemcpyAsync");
   trace_op.bytes = bytes;
@@ -256,7 +286,8 @@ Outcome Machine::copy(Host host, CopyRequest request) {
   } else if (source != nullptr && destination != nullptr && source->rank != destination->rank) {
     trace_op.route = CopyRoute::kPeer;
     trace_op.hbm_bytes = bytes;
-    trace_op.peer = static_cast<int16_t>(source->rank == host.rank ? destination->rank : source->rank);
+    trace_op.peer =
+        static_cast<int16_t>(source->rank == host.rank ? destination->rank : source->rank);
   } else {
     trace_op.hbm_bytes = 2 * bytes;
   }
@@ -284,7 +315,9 @@ Outcome Machine::set(Host host, const MemsetRequest& asked) {
   RankState& r = impl_->rank(host);
   if (r.sticky != 0) return {r.sticky, 0};
   MemsetRequest request = asked;
-  const auto refuse = [&](int code, std::string why) { return Outcome{impl_->explain(r, code, std::move(why)), 0}; };
+  const auto refuse = [&](int code, std::string why) {
+    return Outcome{impl_->explain(r, code, std::move(why)), 0};
+  };
   if (request.pitch == 0) request.pitch = request.width;
   if (request.height > 1 && request.pitch < request.width) {
     return refuse(kCudaInvalidPitchValue, "cudaMemset2D: the pitch is smaller than the width");
@@ -301,19 +334,22 @@ Outcome Machine::set(Host host, const MemsetRequest& asked) {
   const Allocation* destination = pointer_info(request.destination);
   if (extent > 0 && (destination == nullptr || extent > destination->bytes ||
                      request.destination - destination->begin > destination->bytes - extent)) {
-    return refuse(kCudaInvalidValue,
-                  "cudaMemset writes outside of an allocation: " + memory().describe(request.destination));
+    return refuse(kCudaInvalidValue, "cudaMemset writes outside of an allocation: " +
+                                         memory().describe(request.destination));
   }
   TraceOp trace_op = impl_->named(OpKind::kMemset, "cudaMemsetAsync");
   trace_op.bytes = trace_op.hbm_bytes = request.width * request.height;
-  return {impl_->enqueue(host, impl_->find_stream(host, request.stream), MemsetWork{request}, trace_op), 0};
+  return {
+      impl_->enqueue(host, impl_->find_stream(host, request.stream), MemsetWork{request}, trace_op),
+      0};
 }
 
 // ---- Machine: the trusted side
 
 bool Machine::harness_touch(int rank, Access access, Address address, uint64_t n) {
   const Allocation* found = pointer_info(address);
-  if (found == nullptr || n > found->bytes || address - found->begin > found->bytes - n) return false;
+  if (found == nullptr || n > found->bytes || address - found->begin > found->bytes - n)
+    return false;
   RankState& r = impl_->ranks.at(static_cast<size_t>(rank));
   if (impl_->observer != nullptr && n > 0) {
     impl_->observer->range(RangeAccess{r.host, access, address, n, {}, "the harness"});
@@ -336,8 +372,8 @@ bool Machine::harness_read(int rank, Address address, void* bytes, uint64_t n) {
 
 bool Machine::write_internal(int rank, Address address, const void* bytes, uint64_t n) {
   const Allocation* found = pointer_info(address);
-  if (found == nullptr || found->kind != Allocation::Kind::kInternal || found->rank != rank || n > found->bytes ||
-      address - found->begin > found->bytes - n) {
+  if (found == nullptr || found->kind != Allocation::Kind::kInternal || found->rank != rank ||
+      n > found->bytes || address - found->begin > found->bytes - n) {
     return false;
   }
   // Allocated zeroed, so it counts as initialised; kernels only read it. No access is reported.
@@ -350,8 +386,10 @@ Result<Address> Machine::allocate_internal(int rank, uint64_t bytes, std::string
 }
 
 void Machine::harness_join() {
-  for (size_t i = 1; i < impl_->ranks.size(); ++i) impl_->edge(impl_->ranks[i - 1].host, impl_->ranks[i].host);
-  for (size_t i = 0; i + 1 < impl_->ranks.size(); ++i) impl_->edge(impl_->ranks.back().host, impl_->ranks[i].host);
+  for (size_t i = 1; i < impl_->ranks.size(); ++i)
+    impl_->edge(impl_->ranks[i - 1].host, impl_->ranks[i].host);
+  for (size_t i = 0; i + 1 < impl_->ranks.size(); ++i)
+    impl_->edge(impl_->ranks.back().host, impl_->ranks[i].host);
   double latest = 0;
   for (const RankState& r : impl_->ranks) latest = std::max(latest, r.time);
   for (RankState& r : impl_->ranks) {

@@ -17,10 +17,14 @@ namespace {
 
 const char* name(Meeting::Kind kind) {
   switch (kind) {
-    case Meeting::Kind::kInit: return "ncclCommInitRank";
-    case Meeting::Kind::kSplit: return "ncclCommSplit";
-    case Meeting::Kind::kWindow: return "ncclCommWindowRegister";
-    case Meeting::Kind::kDevComm: return "ncclDevCommCreate";
+    case Meeting::Kind::kInit:
+      return "ncclCommInitRank";
+    case Meeting::Kind::kSplit:
+      return "ncclCommSplit";
+    case Meeting::Kind::kWindow:
+      return "ncclCommWindowRegister";
+    case Meeting::Kind::kDevComm:
+      return "ncclDevCommCreate";
   }
   return "nccl";
 }
@@ -29,8 +33,9 @@ constexpr const char* kNoComm = "the communicator does not exist on this rank or
 
 }  // namespace
 
-Outcome Machine::Impl::arrive(Host host, std::shared_ptr<Meeting> meeting, uint32_t index, Meeting::Arrival arrival,
-                              const std::string& what, const std::shared_ptr<Communicator>& comm) {
+Outcome Machine::Impl::arrive(Host host, std::shared_ptr<Meeting> meeting, uint32_t index,
+                              Meeting::Arrival arrival, const std::string& what,
+                              const std::shared_ptr<Communicator>& comm) {
   Meeting::Arrival& place = meeting->arrivals[index];
   place = std::move(arrival);
   place.here = true;
@@ -67,8 +72,9 @@ void Machine::Impl::hold(Meeting& meeting, const std::shared_ptr<Communicator>& 
         if (meeting.arrivals[i].color >= 0) colors[meeting.arrivals[i].color].push_back(i);
       }
       for (auto& [color, group] : colors) {
-        std::stable_sort(group.begin(), group.end(),
-                         [&](size_t a, size_t b) { return meeting.arrivals[a].key < meeting.arrivals[b].key; });
+        std::stable_sort(group.begin(), group.end(), [&](size_t a, size_t b) {
+          return meeting.arrivals[a].key < meeting.arrivals[b].key;
+        });
         auto child = std::make_shared<Communicator>();
         child->id = next_comm++;
         for (const size_t i : group) {
@@ -78,7 +84,8 @@ void Machine::Impl::hold(Meeting& meeting, const std::shared_ptr<Communicator>& 
         for (size_t place = 0; place < group.size(); ++place) {
           Member& member = *meeting.arrivals[group[place]].member;
           member.comm = child;
-          member.info = CommInfo{static_cast<int>(place), static_cast<int>(group.size()), child->world, false};
+          member.info = CommInfo{static_cast<int>(place), static_cast<int>(group.size()),
+                                 child->world, false};
           member.ready = true;
         }
       }
@@ -130,23 +137,27 @@ int Machine::Impl::hold_windows(Meeting& meeting, Communicator& comm, std::strin
   const uint64_t step = n > 1 ? world(1) - world(0) : 1;
   for (size_t i = 1; i < n; ++i) {
     if (world(i) != world(0) + i * step || step > kMaxRanks) {
-      *why = "windows of a communicator whose ranks are not evenly spaced (in rising order) are not emulated";
+      *why =
+          "windows of a communicator whose ranks are not evenly spaced (in rising order) are not "
+          "emulated";
       return kNcclInvalidUsage;
     }
   }
   for (size_t i = 1; i < n; ++i) {
     if (meeting.arrivals[i].bytes != meeting.arrivals[0].bytes) {
-      *why = std::string(name(meeting.kind)) + ": rank " + std::to_string(comm.world[0]) + " asks for " +
-             std::to_string(meeting.arrivals[0].bytes) + " bytes, rank " + std::to_string(comm.world[i]) + " for " +
-             std::to_string(meeting.arrivals[i].bytes) + "; all ranks must agree";
+      *why = std::string(name(meeting.kind)) + ": rank " + std::to_string(comm.world[0]) +
+             " asks for " + std::to_string(meeting.arrivals[0].bytes) + " bytes, rank " +
+             std::to_string(comm.world[i]) + " for " + std::to_string(meeting.arrivals[i].bytes) +
+             "; all ranks must agree";
       return kNcclInvalidUsage;
     }
   }
   if (resources) {
     for (size_t i = 0; i < n; ++i) {
       Meeting::Arrival& a = meeting.arrivals[i];
-      const auto address = memory.allocate(comm.world[i], std::max<uint64_t>(a.bytes, 16), Allocation::Kind::kNccl,
-                                           "resources of a device communicator", true, 4096);
+      const auto address =
+          memory.allocate(comm.world[i], std::max<uint64_t>(a.bytes, 16), Allocation::Kind::kNccl,
+                          "resources of a device communicator", true, 4096);
       if (!address) {
         *why = address.error().text();
         return kNcclSystemError;
@@ -154,13 +165,16 @@ int Machine::Impl::hold_windows(Meeting& meeting, Communicator& comm, std::strin
       a.pointer = *address;
     }
   }
-  const auto offset = [&](size_t i) { return meeting.arrivals[i].pointer - kDeviceBase - world(i) * kRankStride; };
+  const auto offset = [&](size_t i) {
+    return meeting.arrivals[i].pointer - kDeviceBase - world(i) * kRankStride;
+  };
   for (size_t i = 1; i < n; ++i) {
     if (offset(i) != offset(0)) {
-      *why = "UNSUPPORTED: the memory of a window lies at offset " + std::to_string(offset(0)) + " on rank " +
-             std::to_string(comm.world[0]) + " and at " + std::to_string(offset(i)) + " on rank " +
-             std::to_string(comm.world[i]) +
-             "; the emulator needs every rank to allocate in the same order and sizes before it registers a window";
+      *why = "UNSUPPORTED: the memory of a window lies at offset " + std::to_string(offset(0)) +
+             " on rank " + std::to_string(comm.world[0]) + " and at " + std::to_string(offset(i)) +
+             " on rank " + std::to_string(comm.world[i]) +
+             "; the emulator needs every rank to allocate in the same order and sizes before it "
+             "registers a window";
       return kNcclInvalidUsage;
     }
   }
@@ -187,23 +201,27 @@ int Machine::Impl::hold_windows(Meeting& meeting, Communicator& comm, std::strin
 
 std::array<uint8_t, 128> Machine::nccl_unique_id(Host host) {
   std::array<uint8_t, 128> id{};
-  const uint64_t words[3] = {0x7363756c6c6572ull, static_cast<uint64_t>(host.rank), ++impl_->unique_ids};
+  const uint64_t words[3] = {0x7363756c6c6572ull, static_cast<uint64_t>(host.rank),
+                             ++impl_->unique_ids};
   std::memcpy(id.data(), words, sizeof words);
   return id;
 }
 
-Outcome Machine::nccl_comm_init(Host host, int n_ranks, const std::array<uint8_t, 128>& id, int comm_rank,
-                                CommHandle* out) {
+Outcome Machine::nccl_comm_init(Host host, int n_ranks, const std::array<uint8_t, 128>& id,
+                                int comm_rank, CommHandle* out) {
   RankState& r = impl_->rank(host);
   *out = 0;
   if (r.sticky != 0) return {kNcclUnhandledCudaError, 0};
   const auto refuse = [&](std::string why) {
-    return Outcome{impl_->explain(r, kNcclInvalidArgument, "ncclCommInitRank: " + std::move(why)), 0};
+    return Outcome{impl_->explain(r, kNcclInvalidArgument, "ncclCommInitRank: " + std::move(why)),
+                   0};
   };
   if (n_ranks < 1 || n_ranks > config().engine.n_ranks) {
-    return refuse(std::to_string(n_ranks) + " ranks asked, the job has " + std::to_string(config().engine.n_ranks));
+    return refuse(std::to_string(n_ranks) + " ranks asked, the job has " +
+                  std::to_string(config().engine.n_ranks));
   }
-  if (comm_rank < 0 || comm_rank >= n_ranks) return refuse("rank " + std::to_string(comm_rank) + " is out of range");
+  if (comm_rank < 0 || comm_rank >= n_ranks)
+    return refuse("rank " + std::to_string(comm_rank) + " is out of range");
   std::shared_ptr<Meeting>& meeting = impl_->inits[id];
   if (meeting == nullptr) {
     meeting = std::make_shared<Meeting>();
@@ -218,7 +236,8 @@ Outcome Machine::nccl_comm_init(Host host, int n_ranks, const std::array<uint8_t
   if (meeting->arrivals.size() != static_cast<size_t>(n_ranks)) {
     return refuse("the ranks disagree on the number of ranks");
   }
-  if (meeting->arrivals[place].here) return refuse("rank " + std::to_string(comm_rank) + " was taken before");
+  if (meeting->arrivals[place].here)
+    return refuse("rank " + std::to_string(comm_rank) + " was taken before");
   for (const int world : meeting->comm->world) {
     if (world == host.rank) return refuse("one process holds one rank of a communicator");
   }
@@ -238,9 +257,10 @@ Outcome Machine::nccl_comm_init(Host host, int n_ranks, const std::array<uint8_t
       other->info = CommInfo{static_cast<int>(i), n_ranks, held->comm->world, false};
     }
   }
-  return impl_->arrive(host, held, static_cast<uint32_t>(comm_rank), std::move(arrival),
-                       "ncclCommInitRank as rank " + std::to_string(comm_rank) + " of " + std::to_string(n_ranks),
-                       held->comm);
+  return impl_->arrive(
+      host, held, static_cast<uint32_t>(comm_rank), std::move(arrival),
+      "ncclCommInitRank as rank " + std::to_string(comm_rank) + " of " + std::to_string(n_ranks),
+      held->comm);
 }
 
 namespace {
@@ -262,7 +282,8 @@ std::shared_ptr<Meeting> next_meeting(Member& member, Meeting::Kind kind) {
 
 }  // namespace
 
-Outcome Machine::nccl_comm_split(Host host, CommHandle handle, int color, int key, CommHandle* out) {
+Outcome Machine::nccl_comm_split(Host host, CommHandle handle, int color, int key,
+                                 CommHandle* out) {
   RankState& r = impl_->rank(host);
   *out = 0;
   const auto member = impl_->find_comm(host, handle);
@@ -270,7 +291,9 @@ Outcome Machine::nccl_comm_split(Host host, CommHandle handle, int color, int ke
   if (r.sticky != 0) return {kNcclUnhandledCudaError, 0};
   const auto meeting = next_meeting(*member, Meeting::Kind::kSplit);
   if (meeting == nullptr) {
-    return {impl_->explain(r, kNcclInvalidUsage, "ncclCommSplit meets another collective call of a peer"), 0};
+    return {impl_->explain(r, kNcclInvalidUsage,
+                           "ncclCommSplit meets another collective call of a peer"),
+            0};
   }
   Meeting::Arrival arrival;
   arrival.color = color;
@@ -281,8 +304,8 @@ Outcome Machine::nccl_comm_split(Host host, CommHandle handle, int color, int ke
     r.comms.emplace(arrival.member->handle, arrival.member);
     *out = arrival.member->handle;
   }
-  return impl_->arrive(host, meeting, static_cast<uint32_t>(member->info.rank), std::move(arrival), "ncclCommSplit",
-                       member->comm);
+  return impl_->arrive(host, meeting, static_cast<uint32_t>(member->info.rank), std::move(arrival),
+                       "ncclCommSplit", member->comm);
 }
 
 Outcome Machine::nccl_comm_destroy(Host host, CommHandle handle) {
@@ -312,18 +335,21 @@ Outcome Machine::nccl_comm_abort(Host host, CommHandle handle) {
   }
   for (auto* queues : {&member->comm->sends, &member->comm->recvs}) {
     for (auto& [pair, queue] : *queues) {
-      std::erase_if(queue, [&](const Communicator::Side& side) { return side.op->rank == host.rank; });
+      std::erase_if(queue,
+                    [&](const Communicator::Side& side) { return side.op->rank == host.rank; });
     }
   }
   for (auto& [stream_handle, stream] : r.streams) {
     for (auto& op : stream->queue) {
-      if (auto* work = std::get_if<NcclWork>(&op->work); work != nullptr && work->member == member) {
+      if (auto* work = std::get_if<NcclWork>(&op->work);
+          work != nullptr && work->member == member) {
         for (NcclTask& task : work->tasks) task.done = true;
       }
     }
     if (stream->queue.empty() || !stream->queue.front()->running) continue;
     Op& head = *stream->queue.front();
-    if (const auto* work = std::get_if<NcclWork>(&head.work); work != nullptr && work->member == member) {
+    if (const auto* work = std::get_if<NcclWork>(&head.work);
+        work != nullptr && work->member == member) {
       impl_->finish(head);
     }
   }
@@ -342,7 +368,8 @@ Outcome Machine::nccl_mem_alloc(Host host, uint64_t bytes, Address* out) {
   *out = 0;
   if (r.sticky != 0) return {kNcclUnhandledCudaError, 0};
   if (bytes == 0) return {};
-  const auto address = memory().allocate(host.rank, bytes, Allocation::Kind::kNccl, "ncclMemAlloc", false, 4096);
+  const auto address =
+      memory().allocate(host.rank, bytes, Allocation::Kind::kNccl, "ncclMemAlloc", false, 4096);
   if (!address) return {impl_->explain(r, kNcclUnhandledCudaError, address.error().text()), 0};
   *out = *address;
   return {};
@@ -355,36 +382,45 @@ Outcome Machine::nccl_mem_free(Host host, Address address) {
   const Allocation* found = pointer_info(address);
   if (found == nullptr || found->begin != address || found->rank != host.rank ||
       found->kind != Allocation::Kind::kNccl) {
-    return {impl_->explain(r, kNcclInvalidArgument, "ncclMemFree of what ncclMemAlloc did not give"), 0};
+    return {
+        impl_->explain(r, kNcclInvalidArgument, "ncclMemFree of what ncclMemAlloc did not give"),
+        0};
   }
   const Status status = memory().release(host.rank, address);
   if (!status) return {impl_->explain(r, kNcclInvalidArgument, status.error().text()), 0};
   return {};
 }
 
-Outcome Machine::nccl_window_register(Host host, CommHandle handle, Address pointer, uint64_t bytes, uint32_t flags,
-                                      uint64_t struct_bytes, Address* out) {
+Outcome Machine::nccl_window_register(Host host, CommHandle handle, Address pointer, uint64_t bytes,
+                                      uint32_t flags, uint64_t struct_bytes, Address* out) {
   RankState& r = impl_->rank(host);
   *out = 0;
-  (void)flags;  // the only flag is NCCL_WIN_COLL_SYMMETRIC; without it NCCL makes the same device window
+  (void)flags;  // the only flag is NCCL_WIN_COLL_SYMMETRIC; without it NCCL makes the same device
+                // window
   const auto member = impl_->find_comm(host, handle);
   if (member == nullptr) return {impl_->explain(r, kNcclInvalidArgument, kNoComm), 0};
   if (r.sticky != 0) return {kNcclUnhandledCudaError, 0};
   const Allocation* found = pointer_info(pointer);
-  if (found == nullptr || found->kind != Allocation::Kind::kNccl || found->rank != host.rank || bytes == 0 ||
-      bytes > found->bytes || pointer - found->begin > found->bytes - bytes) {
-    return {impl_->explain(r, kNcclInvalidArgument,
-                           "ncclCommWindowRegister needs memory of ncclMemAlloc and a size within it"),
-            0};
+  if (found == nullptr || found->kind != Allocation::Kind::kNccl || found->rank != host.rank ||
+      bytes == 0 || bytes > found->bytes || pointer - found->begin > found->bytes - bytes) {
+    return {
+        impl_->explain(r, kNcclInvalidArgument,
+                       "ncclCommWindowRegister needs memory of ncclMemAlloc and a size within it"),
+        0};
   }
   if (pointer % 4096 != 0) {
-    return {impl_->explain(r, kNcclInvalidArgument, "ncclCommWindowRegister needs a pointer aligned to 4096"), 0};
+    return {impl_->explain(r, kNcclInvalidArgument,
+                           "ncclCommWindowRegister needs a pointer aligned to 4096"),
+            0};
   }
   const auto meeting = next_meeting(*member, Meeting::Kind::kWindow);
   if (meeting == nullptr) {
-    return {impl_->explain(r, kNcclInvalidUsage, "ncclCommWindowRegister meets another collective call of a peer"), 0};
+    return {impl_->explain(r, kNcclInvalidUsage,
+                           "ncclCommWindowRegister meets another collective call of a peer"),
+            0};
   }
-  const auto address = allocate_internal(host.rank, std::max<uint64_t>(struct_bytes, 16), "window structure");
+  const auto address =
+      allocate_internal(host.rank, std::max<uint64_t>(struct_bytes, 16), "window structure");
   if (!address) return {impl_->explain(r, kNcclSystemError, address.error().text()), 0};
   *out = *address;
   Meeting::Arrival arrival;
@@ -397,9 +433,11 @@ Outcome Machine::nccl_window_register(Host host, CommHandle handle, Address poin
 
 Outcome Machine::nccl_window_deregister(Host host, CommHandle handle, Address window) {
   RankState& r = impl_->rank(host);
-  if (impl_->find_comm(host, handle) == nullptr) return {impl_->explain(r, kNcclInvalidArgument, kNoComm), 0};
+  if (impl_->find_comm(host, handle) == nullptr)
+    return {impl_->explain(r, kNcclInvalidArgument, kNoComm), 0};
   const auto found = r.windows.find(window);
-  if (found == r.windows.end()) return {impl_->explain(r, kNcclInvalidArgument, "no such window"), 0};
+  if (found == r.windows.end())
+    return {impl_->explain(r, kNcclInvalidArgument, "no such window"), 0};
   const Address pointer = found->second.pointer;
   r.windows.erase(found);
   const bool other = std::any_of(r.windows.begin(), r.windows.end(), [&](const auto& entry) {
@@ -420,22 +458,26 @@ const WindowInfo* Machine::nccl_window_info(Host host, Address handle) const {
   return found == r.windows.end() ? nullptr : &found->second;
 }
 
-Outcome Machine::nccl_dev_comm_create(Host host, CommHandle handle, uint64_t resource_bytes, uint64_t struct_bytes,
-                                      Address* out) {
+Outcome Machine::nccl_dev_comm_create(Host host, CommHandle handle, uint64_t resource_bytes,
+                                      uint64_t struct_bytes, Address* out) {
   RankState& r = impl_->rank(host);
   *out = 0;
   const auto member = impl_->find_comm(host, handle);
   if (member == nullptr) return {impl_->explain(r, kNcclInvalidArgument, kNoComm), 0};
   if (r.sticky != 0) return {kNcclUnhandledCudaError, 0};
   if (resource_bytes > config().engine.limits.memory_bytes) {
-    return {impl_->explain(r, kNcclInvalidArgument, "ncclDevCommCreate asks for more resources than there is memory"),
+    return {impl_->explain(r, kNcclInvalidArgument,
+                           "ncclDevCommCreate asks for more resources than there is memory"),
             0};
   }
   const auto meeting = next_meeting(*member, Meeting::Kind::kDevComm);
   if (meeting == nullptr) {
-    return {impl_->explain(r, kNcclInvalidUsage, "ncclDevCommCreate meets another collective call of a peer"), 0};
+    return {impl_->explain(r, kNcclInvalidUsage,
+                           "ncclDevCommCreate meets another collective call of a peer"),
+            0};
   }
-  const auto address = allocate_internal(host.rank, std::max<uint64_t>(struct_bytes, 16), "window structure");
+  const auto address =
+      allocate_internal(host.rank, std::max<uint64_t>(struct_bytes, 16), "window structure");
   if (!address) return {impl_->explain(r, kNcclSystemError, address.error().text()), 0};
   *out = *address;
   Meeting::Arrival arrival;
@@ -448,7 +490,8 @@ Outcome Machine::nccl_dev_comm_create(Host host, CommHandle handle, uint64_t res
 Outcome Machine::nccl_dev_comm_destroy(Host host, CommHandle handle, Address resource_window) {
   RankState& r = impl_->rank(host);
   const auto found = r.windows.find(resource_window);
-  if (found == r.windows.end()) return {impl_->explain(r, kNcclInvalidArgument, "no such device communicator"), 0};
+  if (found == r.windows.end())
+    return {impl_->explain(r, kNcclInvalidArgument, "no such device communicator"), 0};
   const Address pointer = found->second.pointer;
   const Outcome outcome = nccl_window_deregister(host, handle, resource_window);
   if (outcome.error == 0) (void)memory().release(host.rank, pointer);

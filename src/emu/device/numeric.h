@@ -18,8 +18,9 @@ namespace sculler::emu::numeric {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// A binary float of `exponent_bits` and `mantissa_bits`. `finite_only`: e4m3's "fn" form, where the largest exponent holds
-// numbers and only all-ones is NaN; overflow saturates there, as cvt.rn.satfinite does.
+// A binary float of `exponent_bits` and `mantissa_bits`. `finite_only`: e4m3's "fn" form, where the
+// largest exponent holds numbers and only all-ones is NaN; overflow saturates there, as
+// cvt.rn.satfinite does.
 template <int exponent_bits, int mantissa_bits, bool finite_only>
 [[nodiscard]] inline float small_to_float(uint32_t bits) {
   constexpr int kBias = (1 << (exponent_bits - 1)) - 1;
@@ -32,7 +33,8 @@ template <int exponent_bits, int mantissa_bits, bool finite_only>
   } else if (exponent == kMaxExponent) {
     return mantissa != 0 ? std::nanf("") : sign * std::numeric_limits<float>::infinity();
   }
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), 1 - kBias - mantissa_bits);
+  if (exponent == 0)
+    return sign * std::ldexp(static_cast<float>(mantissa), 1 - kBias - mantissa_bits);
   return sign * std::ldexp(static_cast<float>(mantissa | (1u << mantissa_bits)),
                            static_cast<int>(exponent) - kBias - mantissa_bits);
 }
@@ -64,15 +66,21 @@ template <int exponent_bits, int mantissa_bits, bool finite_only>
   return sign | (encoded > kLargest ? kOverflow : encoded);
 }
 
-[[nodiscard]] inline float f16_to_float(uint16_t bits) { return small_to_float<5, 10, false>(bits); }
+[[nodiscard]] inline float f16_to_float(uint16_t bits) {
+  return small_to_float<5, 10, false>(bits);
+}
 [[nodiscard]] inline uint16_t float_to_f16(float value) {
   return static_cast<uint16_t>(float_to_small<5, 10, false>(value));
 }
-[[nodiscard]] inline float e4m3_to_float(uint8_t bits) { return small_to_float<4, 3, true>(bits); }
+[[nodiscard]] inline float e4m3_to_float(uint8_t bits) {
+  return small_to_float<4, 3, true>(bits);
+}
 [[nodiscard]] inline uint8_t float_to_e4m3(float value) {
   return static_cast<uint8_t>(float_to_small<4, 3, true>(value));
 }
-[[nodiscard]] inline float e5m2_to_float(uint8_t bits) { return small_to_float<5, 2, false>(bits); }
+[[nodiscard]] inline float e5m2_to_float(uint8_t bits) {
+  return small_to_float<5, 2, false>(bits);
+}
 [[nodiscard]] inline uint8_t float_to_e5m2(float value) {
   return static_cast<uint8_t>(float_to_small<5, 2, false>(value));
 }

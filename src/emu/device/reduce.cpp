@@ -1,5 +1,5 @@
-// Arithmetic of NCCL's reductions: each operation in the type's own precision with one rounding, as the ring kernels of
-// NCCL do for every hop.
+// Arithmetic of NCCL's reductions: each operation in the type's own precision with one rounding, as
+// the ring kernels of NCCL do for every hop.
 #include <cstring>
 
 #include "emu/device/numeric.h"
@@ -47,16 +47,21 @@ T combine(NcclOp op, T a, T b) {
     // Integers wrap.
     using U = std::make_unsigned_t<T>;
     using Wide = std::conditional_t<(sizeof(U) < 4), uint32_t, U>;
-    if (op == NcclOp::kSum || op == NcclOp::kAvg) return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
+    if (op == NcclOp::kSum || op == NcclOp::kAvg)
+      return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
     if (op == NcclOp::kProd) return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
     return op == NcclOp::kMax ? std::max(a, b) : std::min(a, b);
   } else {
     switch (op) {
       case NcclOp::kSum:
-      case NcclOp::kAvg: return a + b;
-      case NcclOp::kProd: return a * b;
-      case NcclOp::kMax: return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : std::max(a, b);
-      case NcclOp::kMin: return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : std::min(a, b);
+      case NcclOp::kAvg:
+        return a + b;
+      case NcclOp::kProd:
+        return a * b;
+      case NcclOp::kMax:
+        return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : std::max(a, b);
+      case NcclOp::kMin:
+        return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : std::min(a, b);
     }
     return a;
   }
@@ -80,18 +85,30 @@ void each(void* into, const void* from, uint64_t count, F f) {
 template <class F>
 void dispatch(NcclType type, F f) {
   switch (type) {
-    case NcclType::kInt8: return f(Plain<int8_t>{});
-    case NcclType::kUint8: return f(Plain<uint8_t>{});
-    case NcclType::kInt32: return f(Plain<int32_t>{});
-    case NcclType::kUint32: return f(Plain<uint32_t>{});
-    case NcclType::kInt64: return f(Plain<int64_t>{});
-    case NcclType::kUint64: return f(Plain<uint64_t>{});
-    case NcclType::kFloat16: return f(Half{});
-    case NcclType::kFloat32: return f(Plain<float>{});
-    case NcclType::kFloat64: return f(Plain<double>{});
-    case NcclType::kBfloat16: return f(Bfloat{});
-    case NcclType::kFloat8e4m3: return f(E4m3{});
-    case NcclType::kFloat8e5m2: return f(E5m2{});
+    case NcclType::kInt8:
+      return f(Plain<int8_t>{});
+    case NcclType::kUint8:
+      return f(Plain<uint8_t>{});
+    case NcclType::kInt32:
+      return f(Plain<int32_t>{});
+    case NcclType::kUint32:
+      return f(Plain<uint32_t>{});
+    case NcclType::kInt64:
+      return f(Plain<int64_t>{});
+    case NcclType::kUint64:
+      return f(Plain<uint64_t>{});
+    case NcclType::kFloat16:
+      return f(Half{});
+    case NcclType::kFloat32:
+      return f(Plain<float>{});
+    case NcclType::kFloat64:
+      return f(Plain<double>{});
+    case NcclType::kBfloat16:
+      return f(Bfloat{});
+    case NcclType::kFloat8e4m3:
+      return f(E4m3{});
+    case NcclType::kFloat8e5m2:
+      return f(E5m2{});
   }
 }
 
@@ -102,22 +119,27 @@ uint64_t type_bytes(NcclType type) {
     case NcclType::kInt8:
     case NcclType::kUint8:
     case NcclType::kFloat8e4m3:
-    case NcclType::kFloat8e5m2: return 1;
+    case NcclType::kFloat8e5m2:
+      return 1;
     case NcclType::kFloat16:
-    case NcclType::kBfloat16: return 2;
+    case NcclType::kBfloat16:
+      return 2;
     case NcclType::kInt32:
     case NcclType::kUint32:
-    case NcclType::kFloat32: return 4;
+    case NcclType::kFloat32:
+      return 4;
     case NcclType::kInt64:
     case NcclType::kUint64:
-    case NcclType::kFloat64: return 8;
+    case NcclType::kFloat64:
+      return 8;
   }
   return 0;
 }
 
 const char* name(NcclType type) {
-  constexpr const char* kNames[] = {"int8",    "uint8",   "int32",    "uint32", "int64",  "uint64",
-                                    "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+  constexpr const char* kNames[] = {"int8",    "uint8",    "int32",      "uint32",
+                                    "int64",   "uint64",   "float16",    "float32",
+                                    "float64", "bfloat16", "float8e4m3", "float8e5m2"};
   const auto index = static_cast<size_t>(type);
   return index < std::size(kNames) ? kNames[index] : "an unknown type";
 }
@@ -133,7 +155,8 @@ void average_before(NcclType type, void* values, uint64_t count, int n) {
     using Value = typename decltype(format)::Value;
     if constexpr (std::is_floating_point_v<Value>) {
       const Value factor = Value{1} / static_cast<Value>(n);
-      each<decltype(format)>(values, nullptr, count, [factor](Value a, Value) { return a * factor; });
+      each<decltype(format)>(values, nullptr, count,
+                             [factor](Value a, Value) { return a * factor; });
     }
   });
 }
@@ -143,8 +166,10 @@ void average_after(NcclType type, void* values, uint64_t count, int n) {
     using Value = typename decltype(format)::Value;
     if constexpr (std::is_integral_v<Value>) {
       each<decltype(format)>(values, nullptr, count, [n](Value a, Value) -> Value {
-        if constexpr (std::is_signed_v<Value>) return static_cast<Value>(a / static_cast<Value>(n));
-        else return static_cast<Value>(a / static_cast<std::make_unsigned_t<Value>>(n));
+        if constexpr (std::is_signed_v<Value>)
+          return static_cast<Value>(a / static_cast<Value>(n));
+        else
+          return static_cast<Value>(a / static_cast<std::make_unsigned_t<Value>>(n));
       });
     }
   });

@@ -1,4 +1,5 @@
-// Why nothing goes on: each rank's blocked threads, the heads of its streams and what they wait for.
+// Why nothing goes on: each rank's blocked threads, the heads of its streams and what they wait
+// for.
 #include "emu/device/state.h"
 
 namespace sculler::emu {
@@ -15,12 +16,18 @@ std::string hex(uint64_t value) {
 
 const char* name(WarpState::Wait wait) {
   switch (wait) {
-    case WarpState::Wait::kRunning: return "running";
-    case WarpState::Wait::kBarrier: return "at a barrier";
-    case WarpState::Wait::kSpin: return "spinning";
-    case WarpState::Wait::kGridSync: return "at a grid barrier";
-    case WarpState::Wait::kNotResident: return "not resident";
-    case WarpState::Wait::kMbarrier: return "at an mbarrier";
+    case WarpState::Wait::kRunning:
+      return "running";
+    case WarpState::Wait::kBarrier:
+      return "at a barrier";
+    case WarpState::Wait::kSpin:
+      return "spinning";
+    case WarpState::Wait::kGridSync:
+      return "at a grid barrier";
+    case WarpState::Wait::kNotResident:
+      return "not resident";
+    case WarpState::Wait::kMbarrier:
+      return "at an mbarrier";
   }
   return "";
 }
@@ -30,7 +37,9 @@ const char* name(WarpState::Wait wait) {
 std::string Machine::Impl::describe(const Op& op) const {
   struct Visitor {
     const Impl& impl;
-    std::string operator()(const KernelWork& work) const { return "kernel " + impl.engine.info(work.request.kernel).name; }
+    std::string operator()(const KernelWork& work) const {
+      return "kernel " + impl.engine.info(work.request.kernel).name;
+    }
     std::string operator()(const CopyWork&) const { return "cudaMemcpyAsync"; }
     std::string operator()(const MemsetWork&) const { return "cudaMemsetAsync"; }
     std::string operator()(const RecordWork&) const { return "cudaEventRecord"; }
@@ -41,11 +50,14 @@ std::string Machine::Impl::describe(const Op& op) const {
     std::string operator()(const GemmWork&) const { return "cublasGemmEx"; }
     std::string operator()(const FreeWork&) const { return "cudaFreeAsync"; }
     std::string operator()(const NcclWork& work) const {
-      if (work.tasks.size() != 1) return "an NCCL group of " + std::to_string(work.tasks.size()) + " calls";
+      if (work.tasks.size() != 1)
+        return "an NCCL group of " + std::to_string(work.tasks.size()) + " calls";
       const NcclTask& task = work.tasks.front();
       std::string text = emu::name(task.request.kind);
-      if (task.request.kind == Collective::kSend) return text + " to rank " + std::to_string(task.request.peer);
-      if (task.request.kind == Collective::kRecv) return text + " from rank " + std::to_string(task.request.peer);
+      if (task.request.kind == Collective::kSend)
+        return text + " to rank " + std::to_string(task.request.peer);
+      if (task.request.kind == Collective::kRecv)
+        return text + " from rank " + std::to_string(task.request.peer);
       return text + " (call " + std::to_string(task.sequence + 1) + " of communicator " +
              std::to_string(work.member->comm->id) + ")";
     }
@@ -59,7 +71,8 @@ std::string Machine::Impl::why_waiting(const Op& op) const {
       if (!token->done) return "waits for earlier work of stream " + std::to_string(token->stream);
     }
     if (op.after != nullptr && !op.after->done) {
-      return "waits for the communicator's earlier call in stream " + std::to_string(op.after->stream);
+      return "waits for the communicator's earlier call in stream " +
+             std::to_string(op.after->stream);
     }
     if (const auto* wait = std::get_if<WaitValueWork>(&op.work)) {
       uint64_t now = 0;
@@ -67,7 +80,8 @@ std::string Machine::Impl::why_waiting(const Op& op) const {
         now |= uint64_t{static_cast<const uint8_t*>(pointer(wait->value.address))[i]} << (8 * i);
       }
       return "waits for " + hex(wait->value.value) + " at " +
-             const_cast<Engine&>(engine).memory().describe(wait->value.address) + ", which holds " + hex(now);
+             const_cast<Engine&>(engine).memory().describe(wait->value.address) + ", which holds " +
+             hex(now);
     }
     return "can start";
   }
@@ -102,7 +116,8 @@ std::string Machine::Impl::why_waiting(const Op& op) const {
     std::string text = std::string(emu::name(task.request.kind)) + " waits for ";
     if (task.request.kind == Collective::kSend || task.request.kind == Collective::kRecv) {
       return text + absent(static_cast<size_t>(task.request.peer)) +
-             (task.request.kind == Collective::kSend ? ": no matching ncclRecv" : ": no matching ncclSend");
+             (task.request.kind == Collective::kSend ? ": no matching ncclRecv"
+                                                     : ": no matching ncclSend");
     }
     const auto found = comm.collectives.find(task.sequence);
     if (found == comm.collectives.end()) continue;
@@ -129,7 +144,8 @@ DeadlockReport Machine::deadlock() const {
     for (const auto& [handle, stream] : r.streams) {
       if (stream->queue.empty()) continue;
       const Op& head = *stream->queue.front();
-      out.streams.push_back(DeadlockReport::Stream{stream->index, impl_->describe(head), impl_->why_waiting(head),
+      out.streams.push_back(DeadlockReport::Stream{stream->index, impl_->describe(head),
+                                                   impl_->why_waiting(head),
                                                    static_cast<uint32_t>(stream->queue.size())});
     }
     report.text += "rank " + std::to_string(r.rank) + ":";
@@ -139,8 +155,9 @@ DeadlockReport Machine::deadlock() const {
     if (out.streams.empty()) report.text += " its streams are empty";
     report.text += "\n";
     for (const DeadlockReport::Stream& stream : out.streams) {
-      report.text += "  stream " + std::to_string(stream.index) + " (" + std::to_string(stream.queued) +
-                     " queued): " + stream.head + ": " + stream.why + "\n";
+      report.text += "  stream " + std::to_string(stream.index) + " (" +
+                     std::to_string(stream.queued) + " queued): " + stream.head + ": " +
+                     stream.why + "\n";
     }
     report.ranks.push_back(std::move(out));
   }
@@ -160,7 +177,8 @@ DeadlockReport Machine::deadlock() const {
       if (!place.file.empty()) text += " at " + place.file + ":" + std::to_string(place.line);
     }
     if (warp.wait == WarpState::Wait::kSpin) {
-      text += " on " + impl_->engine.memory().describe(warp.address) + ", which holds " + hex(warp.value);
+      text += " on " + impl_->engine.memory().describe(warp.address) + ", which holds " +
+              hex(warp.value);
     }
     if (warp.wait == WarpState::Wait::kBarrier || warp.wait == WarpState::Wait::kMbarrier) {
       text += " " + std::to_string(warp.barrier) + ", " + std::to_string(warp.arrived) + " of " +
@@ -173,10 +191,11 @@ DeadlockReport Machine::deadlock() const {
   }
   constexpr size_t kMostLines = 40;
   for (size_t i = 0; i < lines.size() && i < kMostLines; ++i) {
-    report.text += lines[i].text + " (" + std::to_string(lines[i].count) + " warps, first in block " +
-                   std::to_string(lines[i].block) + ")\n";
+    report.text += lines[i].text + " (" + std::to_string(lines[i].count) +
+                   " warps, first in block " + std::to_string(lines[i].block) + ")\n";
   }
-  if (lines.size() > kMostLines) report.text += "  and " + std::to_string(lines.size() - kMostLines) + " more\n";
+  if (lines.size() > kMostLines)
+    report.text += "  and " + std::to_string(lines.size() - kMostLines) + " more\n";
   return report;
 }
 

@@ -16,13 +16,20 @@ Overload(T...) -> Overload<T...>;
 
 int cuda_code(Fault::Kind kind) {
   switch (kind) {
-    case Fault::Kind::kIllegalAddress: return kCudaIllegalAddress;
-    case Fault::Kind::kMisaligned: return kCudaMisalignedAddress;
-    case Fault::Kind::kIllegalInstruction: return kCudaIllegalInstruction;
-    case Fault::Kind::kAssert: return kCudaAssert;
-    case Fault::Kind::kStepLimit: return kCudaLaunchTimeout;
-    case Fault::Kind::kUnsupported: return kCudaNotSupported;
-    default: return kCudaLaunchFailure;
+    case Fault::Kind::kIllegalAddress:
+      return kCudaIllegalAddress;
+    case Fault::Kind::kMisaligned:
+      return kCudaMisalignedAddress;
+    case Fault::Kind::kIllegalInstruction:
+      return kCudaIllegalInstruction;
+    case Fault::Kind::kAssert:
+      return kCudaAssert;
+    case Fault::Kind::kStepLimit:
+      return kCudaLaunchTimeout;
+    case Fault::Kind::kUnsupported:
+      return kCudaNotSupported;
+    default:
+      return kCudaLaunchFailure;
   }
 }
 
@@ -37,9 +44,12 @@ bool Machine::Impl::condition(const StreamValue& value) const {
     case WaitCondition::kGeq:  // cyclic, as cuda.h has it
       return value.bytes == 4 ? static_cast<int32_t>(static_cast<uint32_t>(now - want)) >= 0
                               : static_cast<int64_t>(now - want) >= 0;
-    case WaitCondition::kEq: return now == want;
-    case WaitCondition::kAnd: return (now & want) != 0;
-    case WaitCondition::kNor: return ((~(now | want)) & mask) != 0;
+    case WaitCondition::kEq:
+      return now == want;
+    case WaitCondition::kAnd:
+      return (now & want) != 0;
+    case WaitCondition::kNor:
+      return ((~(now | want)) & mask) != 0;
   }
   return false;
 }
@@ -52,7 +62,8 @@ bool Machine::Impl::ready(const Op& op) {
   if (op.after != nullptr && !op.after->done) return false;
   if (const auto* wait = std::get_if<WaitValueWork>(&op.work)) {
     // A bad address is ready: it faults when it starts.
-    if (engine.memory().check(op.rank, wait->value.address, wait->value.bytes) != nullptr) return true;
+    if (engine.memory().check(op.rank, wait->value.address, wait->value.bytes) != nullptr)
+      return true;
     return condition(wait->value);
   }
   return true;
@@ -81,7 +92,8 @@ void Machine::Impl::start(Op& op) {
       fault.rank = op.rank;
       fault.cuda_error = kCudaLaunchFailure;
       fault.fault.kind = Fault::Kind::kLaunch;
-      fault.message = "launch of " + engine.info(kernel->request.kernel).name + " failed: " + grid.error().text();
+      fault.message = "launch of " + engine.info(kernel->request.kernel).name +
+                      " failed: " + grid.error().text();
       break_rank(op.rank, std::move(fault));
       return;
     }
@@ -125,23 +137,44 @@ bool Machine::Impl::execute(Op& op, std::string* error) {
             return true;
           },
           [&](WriteValueWork& work) {
-            if (!touch(op.rank, 0, Access::kStore, work.value.address, work.value.bytes, {}, error)) return false;
+            if (!touch(op.rank, 0, Access::kStore, work.value.address, work.value.bytes, {}, error))
+              return false;
             if (observer != nullptr) {
-              // A system-scope release store: whoever acquires at this address comes after the stream.
+              // A system-scope release store: whoever acquires at this address comes after the
+              // stream.
               Address lanes[32] = {work.value.address};
-              observer->access(WarpAccess{op.stream->actor, Access::kStore, Order::kRelease, Scope::kSys,
-                                          MemorySpace::kGlobal, work.value.bytes, 1, lanes, 0, {}});
+              observer->access(WarpAccess{op.stream->actor,
+                                          Access::kStore,
+                                          Order::kRelease,
+                                          Scope::kSys,
+                                          MemorySpace::kGlobal,
+                                          work.value.bytes,
+                                          1,
+                                          lanes,
+                                          0,
+                                          {}});
             }
             std::memcpy(pointer(work.value.address), &work.value.value, work.value.bytes);
+            signal(op, work.value.address, work.value.bytes);
             return true;
           },
           [&](WaitValueWork& work) {
-            if (!touch(op.rank, 0, Access::kLoad, work.value.address, work.value.bytes, {}, error)) return false;
+            if (!touch(op.rank, 0, Access::kLoad, work.value.address, work.value.bytes, {}, error))
+              return false;
             if (observer != nullptr) {
               Address lanes[32] = {work.value.address};
-              observer->access(WarpAccess{op.stream->actor, Access::kLoad, Order::kAcquire, Scope::kSys,
-                                          MemorySpace::kGlobal, work.value.bytes, 1, lanes, 0, {}});
+              observer->access(WarpAccess{op.stream->actor,
+                                          Access::kLoad,
+                                          Order::kAcquire,
+                                          Scope::kSys,
+                                          MemorySpace::kGlobal,
+                                          work.value.bytes,
+                                          1,
+                                          lanes,
+                                          0,
+                                          {}});
             }
+            signalled(op, work.value);
             return true;
           },
           [&](GemmWork& work) { return run_gemm(op, work.request, error); },
@@ -157,16 +190,18 @@ bool Machine::Impl::execute(Op& op, std::string* error) {
 
 double Machine::Impl::cost(const Op& op) const {
   const DeviceRates& rates = config.rates;
-  if (op.trace == UINT32_MAX || op.trace < trace.base || op.trace - trace.base >= trace.ops.size()) return 0;
+  if (op.trace == UINT32_MAX || op.trace < trace.base || op.trace - trace.base >= trace.ops.size())
+    return 0;
   const TraceOp& t = trace.ops[op.trace - trace.base];
   switch (t.kind) {
     case OpKind::kKernel: {
       if (t.grid == UINT32_MAX) return 2e-6;
       const GridCounters& c = trace.grids[t.grid].counters;
-      return 2e-6 + std::max({static_cast<double>(c.warp_instructions) / rates.instruction,
-                              static_cast<double>(c.tensor_flops) / (0.6 * rates.gemm_flops),
-                              static_cast<double>(c.global_load_bytes + c.global_store_bytes) / rates.hbm,
-                              static_cast<double>(c.peer_load_bytes + c.peer_store_bytes) / rates.link});
+      return 2e-6 +
+             std::max({static_cast<double>(c.warp_instructions) / rates.instruction,
+                       static_cast<double>(c.tensor_flops) / (0.6 * rates.gemm_flops),
+                       static_cast<double>(c.global_load_bytes + c.global_store_bytes) / rates.hbm,
+                       static_cast<double>(c.peer_load_bytes + c.peer_store_bytes) / rates.link});
     }
     case OpKind::kGemm:
       return 2e-6 + static_cast<double>(t.flops) / rates.gemm_flops;
@@ -177,7 +212,8 @@ double Machine::Impl::cost(const Op& op) const {
       return 1e-6 + static_cast<double>(t.bytes) / (t.route == CopyRoute::kPeer   ? rates.link
                                                     : t.route == CopyRoute::kHost ? rates.host_link
                                                                                   : rates.hbm / 2);
-    default: return 0;
+    default:
+      return 0;
   }
 }
 
@@ -192,7 +228,8 @@ void Machine::Impl::finish(Op& op) {
     op.ends->time = stream.time;
     op.ends->done = true;
   }
-  if (op.trace != UINT32_MAX && op.trace >= trace.base && op.trace - trace.base < trace.ops.size()) {
+  if (op.trace != UINT32_MAX && op.trace >= trace.base &&
+      op.trace - trace.base < trace.ops.size()) {
     trace.ops[op.trace - trace.base].done = true;
   }
   if (op.ticket != 0) {
@@ -220,7 +257,9 @@ void Machine::Impl::drop(int rank_index, int code) {
   for (auto& [handle, member] : r.comms) {
     if (member->comm == nullptr) continue;
     Communicator& comm = *member->comm;
-    const auto mine = [&](const Communicator::Side& side) { return side.op != nullptr && side.op->rank == rank_index; };
+    const auto mine = [&](const Communicator::Side& side) {
+      return side.op != nullptr && side.op->rank == rank_index;
+    };
     for (auto& [sequence, sides] : comm.collectives) {
       for (Communicator::Side& side : sides) {
         if (mine(side)) side = {};
@@ -239,7 +278,8 @@ void Machine::Impl::drop(int rank_index, int code) {
   }
   std::vector<std::pair<Ticket, int>> over;
   for (const auto& [ticket, state] : tickets) {
-    if (state.host.rank == rank_index) over.emplace_back(ticket, state.broken != 0 ? state.broken : code);
+    if (state.host.rank == rank_index)
+      over.emplace_back(ticket, state.broken != 0 ? state.broken : code);
   }
   for (const auto& [ticket, error] : over) complete(ticket, error);
 }
@@ -262,7 +302,8 @@ void Machine::Impl::engine_step(uint64_t budget) {
     if (found == grids.end()) continue;
     Op& op = *found->second;
     grids.erase(found);
-    if (op.trace != UINT32_MAX && op.trace >= trace.base && op.trace - trace.base < trace.ops.size()) {
+    if (op.trace != UINT32_MAX && op.trace >= trace.base &&
+        op.trace - trace.base < trace.ops.size()) {
       const TraceOp& t = trace.ops[op.trace - trace.base];
       if (t.grid != UINT32_MAX) trace.grids[t.grid].counters = engine.counters(grid);
     }

@@ -1,4 +1,5 @@
-// Inside the device layer: operations, streams, events, graphs, communicators, and Machine's state. Not for others.
+// Inside the device layer: operations, streams, events, graphs, communicators, and Machine's state.
+// Not for others.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +34,9 @@ class Random {
   uint64_t state_;
 };
 
-// Actors that stand for "what this stream (or host) had done at a moment". An actor may be used again for a later moment of
-// the same owner only: the later clock covers the earlier one, so nothing is ordered that is not.
+// Actors that stand for "what this stream (or host) had done at a moment". An actor may be used
+// again for a later moment of the same owner only: the later clock covers the earlier one, so
+// nothing is ordered that is not.
 struct ActorPool {
   Observer* observer = nullptr;
   int rank = 0;
@@ -59,9 +61,9 @@ struct Token {
   std::shared_ptr<ActorPool> pool;
   ActorId actor;
   bool done = false;
-  double time = 0;                  // virtual seconds
-  uint32_t trace = UINT32_MAX;      // the operation whose end it is
-  uint32_t stream = 0;              // index, for reports
+  double time = 0;              // virtual seconds
+  uint32_t trace = UINT32_MAX;  // the operation whose end it is
+  uint32_t stream = 0;          // index, for reports
   int rank = 0;
 };
 using TokenRef = std::shared_ptr<Token>;
@@ -75,19 +77,40 @@ struct NcclTask {
   bool done = false;
 };
 
-struct KernelWork { LaunchRequest request; };
-struct CopyWork { CopyRequest request; };
-struct MemsetWork { MemsetRequest request; };
-struct RecordWork { TokenRef token; };
+struct KernelWork {
+  LaunchRequest request;
+};
+struct CopyWork {
+  CopyRequest request;
+};
+struct MemsetWork {
+  MemsetRequest request;
+};
+struct RecordWork {
+  TokenRef token;
+};
 struct WaitWork {};  // its dependencies only
-struct HostWork { uint64_t function = 0, argument = 0; };
-struct WriteValueWork { StreamValue value; };
-struct WaitValueWork { StreamValue value; };
-struct NcclWork { std::shared_ptr<Member> member; std::vector<NcclTask> tasks; };
-struct GemmWork { GemmRequest request; };
-struct FreeWork { Address address = 0; };
-using Work = std::variant<KernelWork, CopyWork, MemsetWork, RecordWork, WaitWork, HostWork, WriteValueWork, WaitValueWork,
-                          NcclWork, GemmWork, FreeWork>;
+struct HostWork {
+  uint64_t function = 0, argument = 0;
+};
+struct WriteValueWork {
+  StreamValue value;
+};
+struct WaitValueWork {
+  StreamValue value;
+};
+struct NcclWork {
+  std::shared_ptr<Member> member;
+  std::vector<NcclTask> tasks;
+};
+struct GemmWork {
+  GemmRequest request;
+};
+struct FreeWork {
+  Address address = 0;
+};
+using Work = std::variant<KernelWork, CopyWork, MemsetWork, RecordWork, WaitWork, HostWork,
+                          WriteValueWork, WaitValueWork, NcclWork, GemmWork, FreeWork>;
 
 struct StreamState;
 
@@ -98,13 +121,13 @@ struct Op {
   Work work;
   bool running = false;
   std::vector<TokenRef> dependencies;  // happen before
-  TokenRef after;                      // order without happens-before (operations of one communicator)
-  TokenRef host;                       // what the host had done when it asked
-  TokenRef ends;                       // set when done, where somebody may need it
-  Ticket ticket = 0;                   // completed with this operation
+  TokenRef after;     // order without happens-before (operations of one communicator)
+  TokenRef host;      // what the host had done when it asked
+  TokenRef ends;      // set when done, where somebody may need it
+  Ticket ticket = 0;  // completed with this operation
   uint32_t trace = UINT32_MAX;
   double start = 0;
-  std::vector<uint8_t> result;         // bytes for pageable memory
+  std::vector<uint8_t> result;  // bytes for pageable memory
 };
 
 struct Capture;
@@ -119,14 +142,14 @@ struct StreamState {
   ActorId actor = 0;
   std::shared_ptr<ActorPool> pool;
   std::deque<std::unique_ptr<Op>> queue;
-  TokenRef tail;                 // marks the last operation, null if one came after
-  TokenRef joined_host;          // last host moment joined
-  TokenRef joined_legacy;        // last moment of the legacy default stream that this stream waits for
+  TokenRef tail;           // marks the last operation, null if one came after
+  TokenRef joined_host;    // last host moment joined
+  TokenRef joined_legacy;  // last moment of the legacy default stream that this stream waits for
   uint32_t last_trace = UINT32_MAX;
-  uint64_t operations = 0;       // enqueued
-  uint64_t legacy_seen = 0;      // how many of them the legacy default stream waits for
+  uint64_t operations = 0;   // enqueued
+  uint64_t legacy_seen = 0;  // how many of them the legacy default stream waits for
   double time = 0;
-  uint64_t draw = 0;             // priority schedule
+  uint64_t draw = 0;  // priority schedule
   std::shared_ptr<Capture> capture;
   std::vector<uint32_t> capture_tail;  // nodes
   [[nodiscard]] bool blocking() const { return (flags & kStreamNonBlocking) == 0; }
@@ -135,7 +158,7 @@ struct StreamState {
 struct EventState {
   EventHandle handle = 0;
   uint32_t flags = 0;
-  TokenRef token;                // last record, null: never recorded
+  TokenRef token;  // last record, null: never recorded
   std::shared_ptr<Capture> capture;
   std::vector<uint32_t> capture_nodes;
 };
@@ -143,10 +166,12 @@ struct EventState {
 struct GraphNode {
   Work work;
   TraceOp trace{};
-  TraceGrid grid{};               // shape of a kernel
+  TraceGrid grid{};  // shape of a kernel
   std::vector<uint32_t> dependencies;
 };
-struct Graph { std::vector<GraphNode> nodes; };
+struct Graph {
+  std::vector<GraphNode> nodes;
+};
 
 struct Capture {
   uint64_t id = 0;
@@ -160,8 +185,8 @@ struct Capture {
 
 struct GraphExec {
   std::shared_ptr<const Graph> graph;
-  std::vector<uint32_t> branch;            // of a node
-  std::vector<StreamState*> streams;       // of a branch
+  std::vector<uint32_t> branch;       // of a node
+  std::vector<StreamState*> streams;  // of a branch
 };
 
 struct Meeting;
@@ -169,12 +194,13 @@ struct Meeting;
 // A blocked host thread.
 struct TicketState {
   Host host;
-  std::vector<std::pair<std::shared_ptr<Meeting>, int>> meetings;  // ncclGroupEnd, with the member's index
-  std::vector<TokenRef> waits;     // empty: completed by name
-  std::string what;                // "cudaStreamSynchronize on stream 1"
-  int ok = 0;                      // code when all is well
-  int broken = 0;                  // 0: the sticky CUDA code; else this one when the rank breaks (NCCL, cuBLAS)
-  std::function<int()> then;       // run at completion, gives the code
+  std::vector<std::pair<std::shared_ptr<Meeting>, int>>
+      meetings;                 // ncclGroupEnd, with the member's index
+  std::vector<TokenRef> waits;  // empty: completed by name
+  std::string what;             // "cudaStreamSynchronize on stream 1"
+  int ok = 0;                   // code when all is well
+  int broken = 0;  // 0: the sticky CUDA code; else this one when the rank breaks (NCCL, cuBLAS)
+  std::function<int()> then;  // run at completion, gives the code
 };
 
 // Collective calls that block the host: communicator set-up, window registration.
@@ -183,7 +209,7 @@ struct Meeting {
   struct Arrival {
     bool here = false;
     Host host;
-    Ticket ticket = 0;             // 0: inside a group; the group's end waits for `over`
+    Ticket ticket = 0;  // 0: inside a group; the group's end waits for `over`
     std::shared_ptr<Member> member;
     Address pointer = 0, handle = 0;
     uint64_t bytes = 0, struct_bytes = 0;
@@ -193,21 +219,22 @@ struct Meeting {
   std::vector<Arrival> arrivals;
   uint32_t n_here = 0;
   bool over = false;
-  std::vector<int> error;          // of each member, when over
+  std::vector<int> error;              // of each member, when over
   std::shared_ptr<Communicator> comm;  // kInit: the one that comes to be
 };
 
 struct Communicator {
-  struct Side {                     // one rank's part of a collective in progress
+  struct Side {  // one rank's part of a collective in progress
     Op* op = nullptr;
     size_t task = 0;
   };
   uint32_t id = 0;
   std::vector<int> world;
   std::vector<std::weak_ptr<Member>> members;
-  std::map<uint64_t, std::vector<Side>> collectives;             // by sequence
-  std::map<std::pair<int, int>, std::deque<Side>> sends, recvs;  // by (source, destination), comm ranks
-  std::map<uint64_t, std::shared_ptr<Meeting>> meetings;         // by host sequence
+  std::map<uint64_t, std::vector<Side>> collectives;  // by sequence
+  std::map<std::pair<int, int>, std::deque<Side>> sends,
+      recvs;                                              // by (source, destination), comm ranks
+  std::map<uint64_t, std::shared_ptr<Meeting>> meetings;  // by host sequence
 };
 
 // One rank's handle on a communicator.
@@ -216,7 +243,7 @@ struct Member {
   std::shared_ptr<Communicator> comm;
   CommInfo info;
   uint64_t next_collective = 0, next_meeting = 0;
-  TokenRef last;                    // its last operation
+  TokenRef last;  // its last operation
   const StreamState* last_stream = nullptr;
   bool ready = false, destroyed = false;
 };
@@ -234,7 +261,7 @@ struct RankState {
   std::string message;
   ActorId host = 0;
   std::shared_ptr<ActorPool> host_pool;
-  TokenRef snapshot;                // of the host now; null when it has learnt something since
+  TokenRef snapshot;  // of the host now; null when it has learnt something since
   double time = 0;
   std::map<StreamHandle, std::unique_ptr<StreamState>> streams;
   StreamState* legacy = nullptr;
@@ -244,11 +271,11 @@ struct RankState {
   std::map<GraphExecHandle, std::unique_ptr<GraphExec>> execs;
   std::map<CommHandle, std::shared_ptr<Member>> comms;
   std::map<Address, WindowInfo> windows;
-  std::map<uint32_t, GroupState> groups;   // by thread
+  std::map<uint32_t, GroupState> groups;  // by thread
   std::set<ModuleId> modules;
   std::set<KernelId> kernels;
   uint32_t next_stream = 0;
-  uint32_t captures = 0;                   // active
+  uint32_t captures = 0;  // active
 };
 
 struct Machine::Impl {
@@ -269,6 +296,8 @@ struct Machine::Impl {
   bool stalled = false;
   size_t last_started_rank = 0;
   Trace trace;
+  std::map<Address, uint32_t>
+      signals;  // small values written by streams, by the word: the operation that did it
   std::map<std::array<uint8_t, 128>, std::shared_ptr<Meeting>> inits;
   uint64_t next_handle = 0x5c00'0000'1000;
   Ticket next_ticket = 1;
@@ -290,14 +319,20 @@ struct Machine::Impl {
   TokenRef mark(StreamState& stream);
   int check_usable(RankState& rank, StreamState* stream);
   int explain(RankState& rank, int code, std::string why);
-  // Puts work into a stream (or into the graph that the stream captures). A CUDA code; *out is null when captured.
-  int enqueue(Host host, StreamState* stream, Work work, TraceOp trace, std::vector<TokenRef> dependencies = {},
-              Op** out = nullptr);
+  // Puts work into a stream (or into the graph that the stream captures). A CUDA code; *out is null
+  // when captured.
+  int enqueue(Host host, StreamState* stream, Work work, TraceOp trace,
+              std::vector<TokenRef> dependencies = {}, Op** out = nullptr);
   Op* push(StreamState& stream, Work work, std::vector<TokenRef> dependencies);
-  Outcome wait_for(Host host, std::vector<TokenRef> tokens, std::string what, std::function<int()> then = {});
+  Outcome wait_for(Host host, std::vector<TokenRef> tokens, std::string what,
+                   std::function<int()> then = {});
   Ticket add_ticket(Host host, std::string what);
   void complete(Ticket ticket, int error, std::vector<uint8_t> data = {});
   void check_tickets(int rank);
+  // For the trace: `op` signals at [begin, begin + bytes) where that is small; a wait there depends
+  // on the last signal.
+  void signal(const Op& op, Address begin, uint64_t bytes);
+  void signalled(const Op& op, const StreamValue& value);
   uint32_t trace_op(TraceOp op, const std::vector<TokenRef>& dependencies);
   TraceOp named(OpKind kind, const std::string& what);
 
@@ -306,7 +341,7 @@ struct Machine::Impl {
   bool ready(const Op& op);
   void start(Op& op);
   void finish(Op& op);
-  bool execute(Op& op, std::string* error);       // copies, memsets, values, gemm, free: at once
+  bool execute(Op& op, std::string* error);  // copies, memsets, values, gemm, free: at once
   void engine_step(uint64_t budget);
   void break_rank(int rank, MachineFault fault);
   void drop(int rank, int code);
@@ -314,8 +349,8 @@ struct Machine::Impl {
   bool condition(const StreamValue& value) const;
 
   // memory_ops.cpp
-  bool touch(int rank, ActorId actor, Access access, Address begin, uint64_t bytes, std::string_view what,
-             std::string* error);
+  bool touch(int rank, ActorId actor, Access access, Address begin, uint64_t bytes,
+             std::string_view what, std::string* error);
   bool run_copy(Op& op, CopyRequest& request, std::string* error);
   bool run_memset(const Op& op, const MemsetRequest& request, std::string* error);
 
@@ -328,13 +363,15 @@ struct Machine::Impl {
 
   // nccl.cpp
   std::shared_ptr<Member> find_comm(Host host, CommHandle handle);
-  Outcome arrive(Host host, std::shared_ptr<Meeting> meeting, uint32_t index, Meeting::Arrival arrival,
-                 const std::string& what, const std::shared_ptr<Communicator>& comm);
+  Outcome arrive(Host host, std::shared_ptr<Meeting> meeting, uint32_t index,
+                 Meeting::Arrival arrival, const std::string& what,
+                 const std::shared_ptr<Communicator>& comm);
   void hold(Meeting& meeting, const std::shared_ptr<Communicator>& comm);  // all are here
   int hold_windows(Meeting& meeting, Communicator& comm, std::string* why);
   Outcome submit(Host host, std::vector<CollectiveRequest> requests);
 
-  void number(Op& op, NcclWork& work);  // sequence numbers and order within the communicator, at enqueue
+  void number(Op& op,
+              NcclWork& work);  // sequence numbers and order within the communicator, at enqueue
 
   // collective.cpp
   void start_nccl(Op& op);
@@ -346,13 +383,15 @@ struct Machine::Impl {
 };
 
 [[nodiscard]] inline void* pointer(Address address) {
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));  // NOLINT: device memory is mapped at its address
+  return reinterpret_cast<void*>(
+      static_cast<uintptr_t>(address));  // NOLINT: device memory is mapped at its address
 }
 [[nodiscard]] uint64_t type_bytes(NcclType type);
 [[nodiscard]] const char* name(NcclType type);
 // into[i] = op(into[i], from[i]) in the type's own arithmetic, one rounding an operation.
 void reduce(NcclType type, NcclOp op, void* into, const void* from, uint64_t count);
-// kAvg: before (floating point: multiply each input by 1/n) and after (integers: divide the sum by n).
+// kAvg: before (floating point: multiply each input by 1/n) and after (integers: divide the sum by
+// n).
 void average_before(NcclType type, void* values, uint64_t count, int n);
 void average_after(NcclType type, void* values, uint64_t count, int n);
 

@@ -23,7 +23,8 @@ StreamState* Machine::Impl::find_stream(Host host, StreamHandle handle) {
   if (handle == kStreamDefault || handle == kStreamLegacy) return r.legacy;
   if (handle == kStreamPerThread) {
     const auto found = r.per_thread.find(host.thread);
-    if (found != r.per_thread.end()) handle = found->second;
+    if (found != r.per_thread.end())
+      handle = found->second;
     else {
       StreamState* created = add_stream(r, 0, 0);
       r.per_thread.emplace(host.thread, created->handle);
@@ -31,7 +32,8 @@ StreamState* Machine::Impl::find_stream(Host host, StreamHandle handle) {
     }
   }
   const auto found = r.streams.find(handle);
-  if (found == r.streams.end() || found->second->destroyed || found->second->internal) return nullptr;
+  if (found == r.streams.end() || found->second->destroyed || found->second->internal)
+    return nullptr;
   return found->second.get();
 }
 
@@ -77,7 +79,8 @@ TokenRef Machine::Impl::mark(StreamState& stream) {
 int Machine::Impl::check_usable(RankState& rank, StreamState* stream) {
   if (rank.sticky != 0) return rank.sticky;
   if (stream == nullptr) {
-    return explain(rank, kCudaInvalidResourceHandle, "the stream does not exist on this rank or was destroyed");
+    return explain(rank, kCudaInvalidResourceHandle,
+                   "the stream does not exist on this rank or was destroyed");
   }
   return kCudaSuccess;
 }
@@ -102,13 +105,16 @@ int Machine::Impl::enqueue(Host host, StreamState* stream, Work work, TraceOp tr
   RankState& r = rank(host);
   if (out != nullptr) *out = nullptr;
   if (const int code = check_usable(r, stream); code != 0) return code;
-  if (stream->capture != nullptr) return capture_work(host, *stream, std::move(work), trace_record, {});
+  if (stream->capture != nullptr)
+    return capture_work(host, *stream, std::move(work), trace_record, {});
   if (r.captures > 0 && stream == r.legacy) {
     for (auto& [handle, other] : r.streams) {
-      if (other->capture != nullptr && other->blocking() && other->capture->mode != CaptureMode::kRelaxed) {
+      if (other->capture != nullptr && other->blocking() &&
+          other->capture->mode != CaptureMode::kRelaxed) {
         other->capture->invalidated = true;
         return explain(r, kCudaStreamCaptureImplicit,
-                       "work on the legacy default stream would depend on a stream that is being captured; use another "
+                       "work on the legacy default stream would depend on a stream that is being "
+                       "captured; use another "
                        "stream");
       }
     }
@@ -158,7 +164,8 @@ void Machine::Impl::complete(Ticket ticket, int error, std::vector<uint8_t> data
   tickets.erase(found);
 }
 
-Outcome Machine::Impl::wait_for(Host host, std::vector<TokenRef> tokens, std::string what, std::function<int()> then) {
+Outcome Machine::Impl::wait_for(Host host, std::vector<TokenRef> tokens, std::string what,
+                                std::function<int()> then) {
   RankState& r = rank(host);
   {
     TraceOp op = named(OpKind::kHostWait, what);
@@ -167,7 +174,8 @@ Outcome Machine::Impl::wait_for(Host host, std::vector<TokenRef> tokens, std::st
     op.done = true;
     trace_op(op, tokens);
   }
-  const bool all = std::all_of(tokens.begin(), tokens.end(), [](const TokenRef& t) { return t->done; });
+  const bool all =
+      std::all_of(tokens.begin(), tokens.end(), [](const TokenRef& t) { return t->done; });
   if (all) {
     for (const TokenRef& token : tokens) host_acquires(r, *token);
     return Outcome{then ? then() : 0, 0};
@@ -182,7 +190,8 @@ void Machine::Impl::check_tickets(int rank_index) {
   std::vector<Ticket> over;
   for (auto& [ticket, state] : tickets) {
     if (state.host.rank != rank_index || state.waits.empty()) continue;
-    if (std::all_of(state.waits.begin(), state.waits.end(), [](const TokenRef& t) { return t->done; })) {
+    if (std::all_of(state.waits.begin(), state.waits.end(),
+                    [](const TokenRef& t) { return t->done; })) {
       over.push_back(ticket);
     }
   }
@@ -222,7 +231,8 @@ Outcome Machine::stream_info(Host host, StreamHandle handle, StreamInfo* out) {
   if (const int code = impl_->check_usable(r, stream); code != 0) return {code, 0};
   *out = StreamInfo{stream->flags, stream->priority, CaptureStatus::kNone, 0};
   if (stream->capture != nullptr) {
-    out->capture = stream->capture->invalidated ? CaptureStatus::kInvalidated : CaptureStatus::kActive;
+    out->capture =
+        stream->capture->invalidated ? CaptureStatus::kInvalidated : CaptureStatus::kActive;
     out->capture_id = stream->capture->id;
   }
   return {};
@@ -260,10 +270,12 @@ Outcome Machine::stream_synchronize(Host host, StreamHandle handle) {
   std::vector<TokenRef> tokens{impl_->mark(*stream)};
   if (stream == r.legacy) {
     for (auto& [other_handle, other] : r.streams) {
-      if (other.get() != stream && other->blocking() && !other->queue.empty()) tokens.push_back(impl_->mark(*other));
+      if (other.get() != stream && other->blocking() && !other->queue.empty())
+        tokens.push_back(impl_->mark(*other));
     }
   }
-  return impl_->wait_for(host, std::move(tokens), "cudaStreamSynchronize on stream " + std::to_string(stream->index));
+  return impl_->wait_for(host, std::move(tokens),
+                         "cudaStreamSynchronize on stream " + std::to_string(stream->index));
 }
 
 Outcome Machine::device_synchronize(Host host) {
@@ -273,7 +285,8 @@ Outcome Machine::device_synchronize(Host host) {
   for (auto& [handle, stream] : r.streams) {
     if (stream->capture != nullptr) {
       stream->capture->invalidated = true;
-      return {impl_->explain(r, kCudaStreamCaptureUnsupported, "cudaDeviceSynchronize while a stream is being captured"),
+      return {impl_->explain(r, kCudaStreamCaptureUnsupported,
+                             "cudaDeviceSynchronize while a stream is being captured"),
               0};
     }
     if (stream->operations > 0) tokens.push_back(impl_->mark(*stream));
@@ -281,7 +294,8 @@ Outcome Machine::device_synchronize(Host host) {
   return impl_->wait_for(host, std::move(tokens), "cudaDeviceSynchronize");
 }
 
-Outcome Machine::launch_host_function(Host host, StreamHandle handle, uint64_t function, uint64_t argument) {
+Outcome Machine::launch_host_function(Host host, StreamHandle handle, uint64_t function,
+                                      uint64_t argument) {
   return {impl_->enqueue(host, impl_->find_stream(host, handle), HostWork{function, argument},
                          impl_->named(OpKind::kHostFunction, "cudaLaunchHostFunc")),
           0};
@@ -290,7 +304,9 @@ Outcome Machine::launch_host_function(Host host, StreamHandle handle, uint64_t f
 Outcome Machine::stream_write_value(Host host, const StreamValue& value) {
   RankState& r = impl_->rank(host);
   if ((value.bytes != 4 && value.bytes != 8) || value.address % value.bytes != 0) {
-    return {impl_->explain(r, kCudaInvalidValue, "stream values are 4 or 8 bytes, aligned to their size"), 0};
+    return {impl_->explain(r, kCudaInvalidValue,
+                           "stream values are 4 or 8 bytes, aligned to their size"),
+            0};
   }
   return {impl_->enqueue(host, impl_->find_stream(host, value.stream), WriteValueWork{value},
                          impl_->named(OpKind::kWriteValue, "cuStreamWriteValue")),
@@ -300,7 +316,9 @@ Outcome Machine::stream_write_value(Host host, const StreamValue& value) {
 Outcome Machine::stream_wait_value(Host host, const StreamValue& value) {
   RankState& r = impl_->rank(host);
   if ((value.bytes != 4 && value.bytes != 8) || value.address % value.bytes != 0) {
-    return {impl_->explain(r, kCudaInvalidValue, "stream values are 4 or 8 bytes, aligned to their size"), 0};
+    return {impl_->explain(r, kCudaInvalidValue,
+                           "stream values are 4 or 8 bytes, aligned to their size"),
+            0};
   }
   return {impl_->enqueue(host, impl_->find_stream(host, value.stream), WaitValueWork{value},
                          impl_->named(OpKind::kWaitValue, "cuStreamWaitValue")),
@@ -332,7 +350,8 @@ Outcome Machine::event_create(Host host, uint32_t flags, EventHandle* out) {
 
 Outcome Machine::event_destroy(Host host, EventHandle handle) {
   RankState& r = impl_->rank(host);
-  if (r.events.erase(handle) == 0) return {impl_->explain(r, kCudaInvalidResourceHandle, kNoEvent), 0};
+  if (r.events.erase(handle) == 0)
+    return {impl_->explain(r, kCudaInvalidResourceHandle, kNoEvent), 0};
   return {};
 }
 
@@ -353,8 +372,8 @@ Outcome Machine::event_record(Host host, EventHandle handle, StreamHandle stream
   auto token = std::make_shared<Token>(stream->pool);
   token->stream = stream->index;
   token->rank = stream->rank;
-  const int code =
-      impl_->enqueue(host, stream, RecordWork{token}, impl_->named(OpKind::kEventRecord, "cudaEventRecord"));
+  const int code = impl_->enqueue(host, stream, RecordWork{token},
+                                  impl_->named(OpKind::kEventRecord, "cudaEventRecord"));
   token->trace = stream->last_trace;
   if (code == 0) event->token = std::move(token);
   return {code, 0};
@@ -369,11 +388,14 @@ Outcome Machine::stream_wait_event(Host host, StreamHandle stream_handle, EventH
   if (event->capture != nullptr) {
     if (stream->capture != nullptr && stream->capture != event->capture) {
       stream->capture->invalidated = event->capture->invalidated = true;
-      return {impl_->explain(r, kCudaStreamCaptureMerge, "the event belongs to another capture"), 0};
+      return {impl_->explain(r, kCudaStreamCaptureMerge, "the event belongs to another capture"),
+              0};
     }
     if (stream->capture == nullptr) {
       if (!stream->queue.empty() && stream == r.legacy) {
-        return {impl_->explain(r, kCudaStreamCaptureImplicit, "the legacy default stream cannot join a capture"), 0};
+        return {impl_->explain(r, kCudaStreamCaptureImplicit,
+                               "the legacy default stream cannot join a capture"),
+                0};
       }
       stream->capture = event->capture;
       stream->capture_tail.clear();
@@ -381,7 +403,8 @@ Outcome Machine::stream_wait_event(Host host, StreamHandle stream_handle, EventH
       ++r.captures;
     }
     for (const uint32_t node : event->capture_nodes) {
-      if (std::find(stream->capture_tail.begin(), stream->capture_tail.end(), node) == stream->capture_tail.end()) {
+      if (std::find(stream->capture_tail.begin(), stream->capture_tail.end(), node) ==
+          stream->capture_tail.end()) {
         stream->capture_tail.push_back(node);
       }
     }
@@ -390,13 +413,15 @@ Outcome Machine::stream_wait_event(Host host, StreamHandle stream_handle, EventH
   if (stream->capture != nullptr) {
     if (event->token == nullptr) return {};
     stream->capture->invalidated = true;
-    return {impl_->explain(r, kCudaStreamCaptureIsolation,
-                           "a captured stream waits for an event that was recorded outside of the capture"),
+    return {impl_->explain(
+                r, kCudaStreamCaptureIsolation,
+                "a captured stream waits for an event that was recorded outside of the capture"),
             0};
   }
   std::vector<TokenRef> dependencies;
   if (event->token != nullptr) dependencies.push_back(event->token);
-  return {impl_->enqueue(host, stream, WaitWork{}, impl_->named(OpKind::kEventWait, "cudaStreamWaitEvent"),
+  return {impl_->enqueue(host, stream, WaitWork{},
+                         impl_->named(OpKind::kEventWait, "cudaStreamWaitEvent"),
                          std::move(dependencies)),
           0};
 }
@@ -406,7 +431,8 @@ Outcome Machine::event_query(Host host, EventHandle handle) {
   if (r.sticky != 0) return {r.sticky, 0};
   const EventState* event = find_event(r, handle);
   if (event == nullptr) return {impl_->explain(r, kCudaInvalidResourceHandle, kNoEvent), 0};
-  if (event->capture != nullptr) return {impl_->explain(r, kCudaCapturedEvent, "the event is being captured"), 0};
+  if (event->capture != nullptr)
+    return {impl_->explain(r, kCudaCapturedEvent, "the event is being captured"), 0};
   if (event->token == nullptr) return {};
   if (!event->token->done) return {kCudaNotReady, 0};
   impl_->host_acquires(r, *event->token);
@@ -420,11 +446,14 @@ Outcome Machine::event_synchronize(Host host, EventHandle handle) {
   if (event == nullptr) return {impl_->explain(r, kCudaInvalidResourceHandle, kNoEvent), 0};
   if (event->capture != nullptr) {
     event->capture->invalidated = true;
-    return {impl_->explain(r, kCudaCapturedEvent, "cudaEventSynchronize on an event that is being captured"), 0};
+    return {impl_->explain(r, kCudaCapturedEvent,
+                           "cudaEventSynchronize on an event that is being captured"),
+            0};
   }
   if (event->token == nullptr) return {};
-  return impl_->wait_for(host, {event->token},
-                         "cudaEventSynchronize on an event of stream " + std::to_string(event->token->stream));
+  return impl_->wait_for(
+      host, {event->token},
+      "cudaEventSynchronize on an event of stream " + std::to_string(event->token->stream));
 }
 
 Outcome Machine::event_elapsed_ms(Host host, EventHandle start, EventHandle end, float* out) {
@@ -432,8 +461,10 @@ Outcome Machine::event_elapsed_ms(Host host, EventHandle start, EventHandle end,
   if (r.sticky != 0) return {r.sticky, 0};
   const EventState* first = find_event(r, start);
   const EventState* last = find_event(r, end);
-  if (first == nullptr || last == nullptr) return {impl_->explain(r, kCudaInvalidResourceHandle, kNoEvent), 0};
-  if (((first->flags | last->flags) & kEventDisableTiming) != 0 || first->token == nullptr || last->token == nullptr) {
+  if (first == nullptr || last == nullptr)
+    return {impl_->explain(r, kCudaInvalidResourceHandle, kNoEvent), 0};
+  if (((first->flags | last->flags) & kEventDisableTiming) != 0 || first->token == nullptr ||
+      last->token == nullptr) {
     return {impl_->explain(r, kCudaInvalidResourceHandle,
                            "an event was made without timing or has never been recorded"),
             0};

@@ -1,10 +1,11 @@
-// What a job did on its devices, in the order that each rank's host asked for it: enough to replay it in virtual time for
-// another problem size (predict/), and to find the data flow between kernels and collectives (analyze/).
+// What a job did on its devices, in the order that each rank's host asked for it: enough to replay
+// it in virtual time for another problem size (predict/), and to find the data flow between kernels
+// and collectives (analyze/).
 #pragma once
 
 #include <array>
-#include <map>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,34 +15,50 @@
 namespace sculler::emu {
 
 enum class OpKind : uint8_t {
-  kKernel, kCopy, kMemset, kHostFunction, kEventRecord, kEventWait, kWriteValue, kWaitValue, kCollective, kGemm,
-  kGraphLaunch,   // the nodes follow as operations of their own, launched by the device
+  kKernel,
+  kCopy,
+  kMemset,
+  kHostFunction,
+  kEventRecord,
+  kEventWait,
+  kWriteValue,
+  kWaitValue,
+  kCollective,
+  kGemm,
+  kGraphLaunch,  // the nodes follow as operations of their own, launched by the device
   kFree,
-  kHostWait,      // the host blocked here until `dependencies` were over: stream, event, device synchronise
-  kMark,          // harness
+  kHostWait,  // the host blocked here until `dependencies` were over: stream, event, device
+              // synchronise
+  kMark,      // harness
 };
 
-enum class CopyRoute : uint8_t { kLocal, kPeer, kHost };  // device to device, to or from another rank, to or from host
+enum class CopyRoute : uint8_t {
+  kLocal,
+  kPeer,
+  kHost
+};  // device to device, to or from another rank, to or from host
 
 struct TraceOp {
   OpKind kind = OpKind::kKernel;
   CopyRoute route = CopyRoute::kLocal;
-  bool from_graph = false;      // no host launch cost
-  bool symmetric = false;       // collective whose buffers lie in registered windows
+  bool from_graph = false;  // no host launch cost
+  bool symmetric = false;   // collective whose buffers lie in registered windows
   bool done = false;
   int8_t stream_priority = 0;
   int16_t rank = 0;
-  int16_t n_ranks = 1;          // of the communicator
-  uint32_t stream = 0;          // 0 legacy default, 1.. in order of creation, a rank's own numbering
-  uint32_t name = 0;            // index into Trace::names: kernel, collective, mark
-  uint32_t first_dependency = 0, n_dependencies = 0;  // in Trace::dependencies: ids of operations, besides stream order
-  uint32_t grid = UINT32_MAX;   // in Trace::grids, kernels
+  int16_t n_ranks = 1;  // of the communicator
+  uint32_t stream = 0;  // 0 legacy default, 1.. in order of creation, a rank's own numbering
+  uint32_t name = 0;    // index into Trace::names: kernel, collective, mark
+  uint32_t first_dependency = 0,
+           n_dependencies = 0;    // in Trace::dependencies: ids of operations, besides stream order
+  uint32_t grid = UINT32_MAX;     // in Trace::grids, kernels
   uint32_t meeting = UINT32_MAX;  // collectives that ran together have the same number
-  uint64_t bytes = 0;           // copies, memsets: moved. Collectives: what this rank receives from peers (or sends, the larger)
-  uint64_t flops = 0;           // gemm
-  uint64_t hbm_bytes = 0;       // gemm, copies: read + written in own memory
-  std::array<int64_t, 3> mnk{}; // gemm
-  int16_t peer = -1;            // copies over the link: the other rank
+  uint64_t bytes = 0;  // copies, memsets: moved. Collectives: what this rank receives from peers
+                       // (or sends, the larger)
+  uint64_t flops = 0;  // gemm
+  uint64_t hbm_bytes = 0;        // gemm, copies: read + written in own memory
+  std::array<int64_t, 3> mnk{};  // gemm
+  int16_t peer = -1;             // copies over the link: the other rank
 };
 
 struct TraceGrid {
@@ -51,11 +68,11 @@ struct TraceGrid {
 };
 
 struct Trace {
-  std::vector<TraceOp> ops;               // id = index + base, in the order of enqueue over all ranks
-  std::vector<uint32_t> dependencies;     // ids
+  std::vector<TraceOp> ops;            // id = index + base, in the order of enqueue over all ranks
+  std::vector<uint32_t> dependencies;  // ids
   std::vector<TraceGrid> grids;
   std::vector<std::string> names;
-  uint32_t base = 0;                      // id of ops[0]: grows when the trace is cleared
+  uint32_t base = 0;  // id of ops[0]: grows when the trace is cleared
 
   std::map<std::string, uint32_t> index;  // of names
   uint32_t intern(const std::string& name);
@@ -66,7 +83,7 @@ struct DeviceRates {
   double launch_s = 4e-6;
   double hbm = 4.8e12, link = 360e9, host_link = 50e9;
   double gemm_flops = 780e12;
-  double instruction = 1.98e9 * 132 * 4 * 0.6;   // warp instructions
+  double instruction = 1.98e9 * 132 * 4 * 0.6;  // warp instructions
   double collective_latency_s = 30e-6, collective_bytes = 269e9;
 };
 

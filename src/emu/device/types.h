@@ -1,4 +1,5 @@
-// Requests and answers of the device layer (machine.h): plain values, no layout of any real library.
+// Requests and answers of the device layer (machine.h): plain values, no layout of any real
+// library.
 #pragma once
 
 #include <array>
@@ -14,27 +15,30 @@
 
 namespace sculler::emu {
 
-// Who calls: a rank's host thread. Every rank has thread 0; others matter for the per-thread default stream, NCCL groups
-// and capture.
+// Who calls: a rank's host thread. Every rank has thread 0; others matter for the per-thread
+// default stream, NCCL groups and capture.
 struct Host {
   int rank = 0;
   uint32_t thread = 0;
 };
 
-// Handles are opaque 64-bit numbers that a drop-in casts to the library's pointer types. Never an address that is mapped.
+// Handles are opaque 64-bit numbers that a drop-in casts to the library's pointer types. Never an
+// address that is mapped.
 using StreamHandle = uint64_t;
 using EventHandle = uint64_t;
 using GraphHandle = uint64_t;
 using GraphExecHandle = uint64_t;
 using CommHandle = uint64_t;
-inline constexpr StreamHandle kStreamDefault = 0;    // means kStreamLegacy (a client built for per-thread says 2)
+inline constexpr StreamHandle kStreamDefault =
+    0;  // means kStreamLegacy (a client built for per-thread says 2)
 inline constexpr StreamHandle kStreamLegacy = 1;     // cudaStreamLegacy
 inline constexpr StreamHandle kStreamPerThread = 2;  // cudaStreamPerThread
 
 using Ticket = uint64_t;
 
-// The answer to a call. `error` is a code of the library that was called. Where `ticket` is not 0 the call blocks: the
-// rank's thread must be answered when Machine::take_completions() names the ticket, with the error (and data) given there.
+// The answer to a call. `error` is a code of the library that was called. Where `ticket` is not 0
+// the call blocks: the rank's thread must be answered when Machine::take_completions() names the
+// ticket, with the error (and data) given there.
 struct Outcome {
   int error = 0;
   Ticket ticket = 0;
@@ -49,7 +53,8 @@ struct Completion {
   std::vector<uint8_t> data;  // what a copy to pageable memory brings, rows of `width` bytes packed
 };
 
-// A function that rank `host.rank` must run now (cudaLaunchHostFunc, cudaStreamAddCallback): then call host_call_done.
+// A function that rank `host.rank` must run now (cudaLaunchHostFunc, cudaStreamAddCallback): then
+// call host_call_done.
 struct HostCall {
   uint64_t id = 0;
   int rank = 0;
@@ -63,16 +68,17 @@ struct StreamInfo {
   uint64_t capture_id = 0;
 };
 
-// cudaMemcpy*, 1D and 2D, all directions; pitch 0 means width. Each side is device, pinned or managed memory (an address
-// that the machine knows), or pageable memory of the rank: then the bytes travel with the message.
+// cudaMemcpy*, 1D and 2D, all directions; pitch 0 means width. Each side is device, pinned or
+// managed memory (an address that the machine knows), or pageable memory of the rank: then the
+// bytes travel with the message.
 struct CopyRequest {
   Address destination = 0, source = 0;
   uint64_t width = 0, height = 1;  // bytes, rows
   uint64_t destination_pitch = 0, source_pitch = 0;
   std::optional<std::vector<uint8_t>> host_source;  // pageable source: width * height bytes, packed
-  bool host_destination = false;                    // pageable destination: bytes come in Completion::data
+  bool host_destination = false;  // pageable destination: bytes come in Completion::data
   StreamHandle stream = 0;
-  bool blocking = false;                            // cudaMemcpy (not Async)
+  bool blocking = false;  // cudaMemcpy (not Async)
 };
 
 struct MemsetRequest {
@@ -105,7 +111,8 @@ struct DeviceProperties {
   std::string name = "NVIDIA H200";
   int major = 9, minor = 0;
   DeviceLimits limits{};
-  uint64_t total_memory = uint64_t{141} << 30;  // what is told; limits.memory_bytes is what can be allocated
+  uint64_t total_memory = uint64_t{141}
+                          << 30;  // what is told; limits.memory_bytes is what can be allocated
   uint32_t l2_bytes = 60u << 20;
   uint32_t clock_khz = 1980000;
   uint32_t memory_clock_khz = 3201000, memory_bus_bits = 6144;
@@ -113,11 +120,20 @@ struct DeviceProperties {
   bool multicast = false;
 };
 
-enum class Collective : uint8_t { kAllGather, kAllReduce, kReduceScatter, kBroadcast, kReduce, kSend, kRecv };
+enum class Collective : uint8_t {
+  kAllGather,
+  kAllReduce,
+  kReduceScatter,
+  kBroadcast,
+  kReduce,
+  kSend,
+  kRecv
+};
 [[nodiscard]] const char* name(Collective kind);  // "ncclAllGather"
 
-// `count` is the argument of that name in nccl.h: elements sent by a rank (AllGather), received (ReduceScatter), all others
-// per rank. kSend reads `send`, kRecv writes `recv`; `peer` is their partner, or the root.
+// `count` is the argument of that name in nccl.h: elements sent by a rank (AllGather), received
+// (ReduceScatter), all others per rank. kSend reads `send`, kRecv writes `recv`; `peer` is their
+// partner, or the root.
 struct CollectiveRequest {
   Collective kind = Collective::kAllGather;
   CommHandle comm = 0;
@@ -130,25 +146,26 @@ struct CollectiveRequest {
 };
 
 struct CommInfo {
-  int rank = 0, n_ranks = 0;        // within the communicator
-  std::vector<int> world;           // world[i]: the job's rank that is comm rank i
-  bool broken = false;              // aborted, or a member's context is broken: async error kNcclRemoteError
+  int rank = 0, n_ranks = 0;  // within the communicator
+  std::vector<int> world;     // world[i]: the job's rank that is comm rank i
+  bool broken = false;  // aborted, or a member's context is broken: async error kNcclRemoteError
 };
 
-// A registered window as one rank's drop-in needs it to fill ncclWindow_vidmem, which lies at `handle` in that rank's
-// device memory (`struct_bytes` long, zeroed): write it with Machine::write_internal. lsaFlatBase = flat_base, stride4G =
-// stride >> 32; comm rank i's copy of the user's pointer is flat_base + i * stride.
+// A registered window as one rank's drop-in needs it to fill ncclWindow_vidmem, which lies at
+// `handle` in that rank's device memory (`struct_bytes` long, zeroed): write it with
+// Machine::write_internal. lsaFlatBase = flat_base, stride4G = stride >> 32; comm rank i's copy of
+// the user's pointer is flat_base + i * stride.
 struct WindowInfo {
-  Address handle = 0;       // ncclWindow_t
-  Address pointer = 0;      // this rank's memory
+  Address handle = 0;   // ncclWindow_t
+  Address pointer = 0;  // this rank's memory
   uint64_t bytes = 0;
   Address flat_base = 0;
-  uint64_t stride = 0;      // multiple of 4 GiB
+  uint64_t stride = 0;  // multiple of 4 GiB
   int rank = 0, n_ranks = 0;
-  uint32_t id = 0;          // the same on all ranks
+  uint32_t id = 0;  // the same on all ranks
 };
 
-struct GemmRequest {  // column-major as cublasGemmStridedBatchedEx
+struct GemmRequest {                         // column-major as cublasGemmStridedBatchedEx
   uint8_t transpose_a = 0, transpose_b = 0;  // 0 N, 1 T (2 C = T for reals)
   int64_t m = 0, n = 0, k = 0;
   double alpha = 1, beta = 0;
@@ -158,31 +175,33 @@ struct GemmRequest {  // column-major as cublasGemmStridedBatchedEx
   int64_t lda = 0, ldb = 0, ldc = 0;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements
   int64_t batch = 1;
-  Address alpha_pointer = 0, beta_pointer = 0;       // CUBLAS_POINTER_MODE_DEVICE: read when the call starts
+  Address alpha_pointer = 0,
+          beta_pointer = 0;  // CUBLAS_POINTER_MODE_DEVICE: read when the call starts
   StreamHandle stream = 0;
 };
 
-// What stopped a rank, or the job. A rank's context is broken from then on: its calls return `cuda_error`.
+// What stopped a rank, or the job. A rank's context is broken from then on: its calls return
+// `cuda_error`.
 struct MachineFault {
   enum class Kind : uint8_t {
-    kKernel,       // see fault
-    kBadAccess,    // a copy, collective or library call touched what it may not
-    kMismatch,     // NCCL calls of the ranks do not fit together
+    kKernel,     // see fault
+    kBadAccess,  // a copy, collective or library call touched what it may not
+    kMismatch,   // NCCL calls of the ranks do not fit together
     kUnsupported,
     kStepLimit,
   };
   Kind kind = Kind::kKernel;
   int rank = -1;
   int cuda_error = kCudaLaunchFailure;
-  Fault fault{};          // kKernel, kStepLimit, kUnsupported
-  std::string message;    // one sentence: what, where, what to do
+  Fault fault{};        // kKernel, kStepLimit, kUnsupported
+  std::string message;  // one sentence: what, where, what to do
 };
 
 struct DeadlockReport {
   struct Stream {
-    uint32_t index = 0;        // 0 legacy default, 1.. in order of creation
-    std::string head;          // "kernel ring, running", "ncclAllGather #3"
-    std::string why;           // "waits for rank 1, whose stream 2 is empty"
+    uint32_t index = 0;  // 0 legacy default, 1.. in order of creation
+    std::string head;    // "kernel ring, running", "ncclAllGather #3"
+    std::string why;     // "waits for rank 1, whose stream 2 is empty"
     uint32_t queued = 0;
   };
   struct Rank {
@@ -192,7 +211,7 @@ struct DeadlockReport {
   };
   std::vector<Rank> ranks;
   std::vector<WarpState> warps;
-  std::string text;            // all of it, for people
+  std::string text;  // all of it, for people
 };
 
 }  // namespace sculler::emu

@@ -14,24 +14,34 @@ constexpr size_t kTimeline = 96;
 Result<task::Work> work(const nlohmann::json& object, const char* key) {
   const auto* found = find_member(object, key);
   if (found == nullptr || !found->is_object()) {
-    return fail(Error{ErrorCode::kBadInput, "an object with flops, hbm_bytes and link_bytes is expected", {},
-                      std::string("emu.predict.") + key, {}});
+    return fail(Error{ErrorCode::kBadInput,
+                      "an object with flops, hbm_bytes and link_bytes is expected",
+                      {},
+                      std::string("emu.predict.") + key,
+                      {}});
   }
-  task::Work out{number_or(*found, "flops", 0), number_or(*found, "hbm_bytes", 0), number_or(*found, "link_bytes", 0)};
+  task::Work out{number_or(*found, "flops", 0), number_or(*found, "hbm_bytes", 0),
+                 number_or(*found, "link_bytes", 0)};
   for (const double value : {out.flops, out.hbm_bytes, out.link_bytes}) {
     if (!std::isfinite(value) || value < 0) {
-      return fail(Error{ErrorCode::kBadInput, "work is a number that is not negative", {},
-                        std::string("emu.predict.") + key, {}});
+      return fail(Error{ErrorCode::kBadInput,
+                        "work is a number that is not negative",
+                        {},
+                        std::string("emu.predict.") + key,
+                        {}});
     }
   }
   return out;
 }
 
-double rounded(double us) { return std::round(us * 100) / 100; }
+double rounded(double us) {
+  return std::round(us * 100) / 100;
+}
 
 }  // namespace
 
-Result<std::optional<std::string>> predict_job(std::string_view emu_json, const Trace& trace, int n_ranks, Files& files) {
+Result<std::optional<std::string>> predict_job(std::string_view emu_json, const Trace& trace,
+                                               int n_ranks, Files& files) {
   if (emu_json.empty()) return std::nullopt;
   auto emu = parse_json(emu_json, "emu");
   if (!emu) return fail(emu.error());
@@ -39,7 +49,8 @@ Result<std::optional<std::string>> predict_job(std::string_view emu_json, const 
   if (asked == nullptr || !asked->is_object()) return std::nullopt;
   const std::string profile = string_or(*emu, "profile", "");
   if (profile.empty()) {
-    return fail(Error{ErrorCode::kBadInput, "a prediction needs a hardware profile", {}, "emu.profile", {}});
+    return fail(Error{
+        ErrorCode::kBadInput, "a prediction needs a hardware profile", {}, "emu.profile", {}});
   }
   auto hardware = load_hardware(files, profile);
   if (!hardware) return fail(hardware.error());
@@ -54,7 +65,8 @@ Result<std::optional<std::string>> predict_job(std::string_view emu_json, const 
   request.emulated = *emulated;
   auto prediction = predict(trace, request, hardware->rates);
   if (!prediction) return fail(prediction.error());
-  nlohmann::json out{{"size", string_or(*asked, "size", "")}, {"latency_us", rounded(prediction->latency_us)}};
+  nlohmann::json out{{"size", string_or(*asked, "size", "")},
+                     {"latency_us", rounded(prediction->latency_us)}};
   for (const double us : prediction->per_rank_us) out["per_rank_us"].push_back(rounded(us));
   out["timeline"] = nlohmann::json::array();
   for (const PredictedOp& op : prediction->ops) {

@@ -23,15 +23,17 @@ Growth growth(const task::Work& emulated, const task::Work& real) {
 
 namespace {
 
-// Kernels that move next to nothing are synchronisation: they do not grow with the problem, and what they execute is
-// mostly waiting.
+// Kernels that move next to nothing are synchronisation: they do not grow with the problem, and
+// what they execute is mostly waiting.
 bool only_synchronises(const GridCounters& c) {
-  const uint64_t data = c.global_load_bytes + c.global_store_bytes + c.peer_load_bytes + c.peer_store_bytes;
-  return c.tensor_flops == 0 && c.peer_store_bytes + c.peer_load_bytes < 4096 && c.global_store_bytes < 4096 &&
-         (data < 65536 || c.blocks <= 2);
+  const uint64_t data =
+      c.global_load_bytes + c.global_store_bytes + c.peer_load_bytes + c.peer_store_bytes;
+  return c.tensor_flops == 0 && c.peer_store_bytes + c.peer_load_bytes < 4096 &&
+         c.global_store_bytes < 4096 && (data < 65536 || c.blocks <= 2);
 }
 
-void kernel(const TraceGrid& grid, double instructions, const Growth& growth, const Rates& rates, Demand& out) {
+void kernel(const TraceGrid& grid, double instructions, const Growth& growth, const Rates& rates,
+            Demand& out) {
   const GridCounters& c = grid.counters;
   const auto number = [](uint64_t value) { return static_cast<double>(value); };
   const double peer = number(c.peer_load_bytes + c.peer_store_bytes);
@@ -40,30 +42,33 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
   // Whoever writes to a peer says so to it, and waits for what the peer writes.
   out.meets = peer > 0;
   if (out.meets) out.fixed += rates.host.barrier;
-  const double per_sm = std::max(1.0, std::floor(number(c.resident_limit) / std::max(1u, rates.sms)));
+  const double per_sm =
+      std::max(1.0, std::floor(number(c.resident_limit) / std::max(1u, rates.sms)));
   if (only_synchronises(c)) {
     out.sms = std::min<double>(std::max(1u, c.blocks), rates.sms);
     return;
   }
-  const bool computes = c.tensor_flops > 0 || number(c.fp_flops) > 8 * number(c.global_load_bytes + c.global_store_bytes);
-  const double main = computes ? growth.flops : growth.hbm;         // the main loop
-  const double stored = peer > 0 ? growth.link : growth.hbm;        // the epilogue
+  const bool computes = c.tensor_flops > 0 ||
+                        number(c.fp_flops) > 8 * number(c.global_load_bytes + c.global_store_bytes);
+  const double main = computes ? growth.flops : growth.hbm;   // the main loop
+  const double stored = peer > 0 ? growth.link : growth.hbm;  // the epilogue
   const double stores = number(c.global_store_bytes + c.peer_store_bytes);
-  // A main loop has about 4.5 PTX instructions an mma or a warp's fused multiply-add (addresses, loads, the copies of the
-  // next stage); the rest is set-up and epilogue, once a tile.
+  // A main loop has about 4.5 PTX instructions an mma or a warp's fused multiply-add (addresses,
+  // loads, the copies of the next stage); the rest is set-up and epilogue, once a tile.
   constexpr double kMmaFlops = 2.0 * 16 * 8 * 16;
   constexpr double kFmaFlops = 2.0 * 32;
   const double loop = 4.5 * (number(c.tensor_flops) / kMmaFlops + number(c.fp_flops) / kFmaFlops);
   const double in_loop = computes ? std::min(instructions, loop) : instructions;
   const double instructions_real = in_loop * main + (instructions - in_loop) * stored;
-  const double blocks = std::max(1.0, number(c.blocks) * (computes ? growth.flops / std::max(1.0, growth.flops / stored)
-                                                                   : stored));
+  const double blocks =
+      std::max(1.0, number(c.blocks) *
+                        (computes ? growth.flops / std::max(1.0, growth.flops / stored) : stored));
   // The last wave is as long as a full one.
   const double slots = per_sm * rates.sms;
   const double waves = blocks / slots;
   const double tail = c.blocks > 0 && waves > 0 ? std::ceil(waves) / waves : 1.0;
   const double quantized = waves > 1 ? tail : 1.0;
-  const double share = std::min(1.0, blocks / rates.sms);           // of the SMs in use
+  const double share = std::min(1.0, blocks / rates.sms);  // of the SMs in use
   out.sms = std::min<double>(blocks, rates.sms);
 
   // A staged epilogue writes a tile once and reads it for every copy that it stores.
@@ -75,21 +80,25 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
     double seconds;
   };
   const double loads = number(c.global_load_bytes) * main;
-  const double hbm_bytes = std::min(loads + number(c.global_store_bytes) * stored,
-                                    growth.hbm_bytes > 0 ? growth.hbm_bytes : std::numeric_limits<double>::infinity());
+  const double hbm_bytes =
+      std::min(loads + number(c.global_store_bytes) * stored,
+               growth.hbm_bytes > 0 ? growth.hbm_bytes : std::numeric_limits<double>::infinity());
   const double moved = number(c.global_load_bytes + c.peer_load_bytes) + stores;
   const double read_share = moved > 0 ? number(c.global_load_bytes + c.peer_load_bytes) / moved : 1;
-  const double transactions = number(c.global_transactions) * 32 * (read_share * main + (1 - read_share) * stored);
+  const double transactions =
+      number(c.global_transactions) * 32 * (read_share * main + (1 - read_share) * stored);
   const Unit units[] = {
       {"tensor", number(c.tensor_flops) * growth.flops / (rates.tensor * share)},
       {"fp32", number(c.fp_flops) * main / (rates.fp32 * share)},
       {"issue", instructions_real / (rates.issue * share)},
-      {"shared", (shared_in_loop * main + (number(c.shared_bytes) - shared_in_loop) * stored) / (rates.shared * share)},
+      {"shared", (shared_in_loop * main + (number(c.shared_bytes) - shared_in_loop) * stored) /
+                     (rates.shared * share)},
       {"l2", transactions / (rates.l2 * share)},
       {"hbm", hbm_bytes / (rates.hbm * std::min(1.0, 2 * share))},
   };
-  const Unit* largest = std::max_element(std::begin(units), std::end(units),
-                                         [](const Unit& a, const Unit& b) { return a.seconds < b.seconds; });
+  const Unit* largest =
+      std::max_element(std::begin(units), std::end(units),
+                       [](const Unit& a, const Unit& b) { return a.seconds < b.seconds; });
   const double inside = largest->seconds * quantized;
   out.bound = largest->name;
   double over_link = 0;
@@ -104,18 +113,21 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
   const double hidden = computes ? rates.epilogue_overlap : 1.0;
   out.work = longer + (1 - hidden) * shorter;
   if (over_link > inside) out.bound = "link";
-  if (out.work > 0 && peer > 0) out.link = (number(c.peer_store_bytes) + number(c.peer_load_bytes)) * growth.link / out.work;
+  if (out.work > 0 && peer > 0)
+    out.link = (number(c.peer_store_bytes) + number(c.peer_load_bytes)) * growth.link / out.work;
 }
 
 }  // namespace
 
-Demand demand(const Trace& trace, const TraceOp& op, double instructions, const Growth& growth, const Rates& rates) {
+Demand demand(const Trace& trace, const TraceOp& op, double instructions, const Growth& growth,
+              const Rates& rates) {
   Demand out;
   const auto bytes = static_cast<double>(op.bytes);
   switch (op.kind) {
     case OpKind::kKernel:
       out.host = rates.host.kernel;
-      if (op.grid < trace.grids.size()) kernel(trace.grids[op.grid], instructions, growth, rates, out);
+      if (op.grid < trace.grids.size())
+        kernel(trace.grids[op.grid], instructions, growth, rates, out);
       break;
     case OpKind::kGemm: {
       out.kind = Demand::Kind::kGemm;
@@ -124,7 +136,9 @@ Demand demand(const Trace& trace, const TraceOp& op, double instructions, const 
       out.sms = rates.sms;
       const double flops = static_cast<double>(op.flops) * growth.flops / rates.gemm;
       const double memory =
-          std::min(static_cast<double>(op.hbm_bytes) * growth.hbm, growth.hbm_bytes > 0 ? growth.hbm_bytes : std::numeric_limits<double>::infinity()) /
+          std::min(
+              static_cast<double>(op.hbm_bytes) * growth.hbm,
+              growth.hbm_bytes > 0 ? growth.hbm_bytes : std::numeric_limits<double>::infinity()) /
           rates.hbm;
       out.work = std::max(flops, memory);
       out.bound = flops >= memory ? "tensor" : "hbm";
@@ -148,13 +162,15 @@ Demand demand(const Trace& trace, const TraceOp& op, double instructions, const 
         out.kind = Demand::Kind::kPeerCopy;
         out.work = bytes * growth.link / rates.copy;
         out.link = rates.copy;
-        // Reading or writing, the bytes leave one port and enter the other; both directions are alike here.
+        // Reading or writing, the bytes leave one port and enter the other; both directions are
+        // alike here.
         out.from = op.rank;
         out.to = op.peer;
         out.bound = "link";
       } else {
         out.kind = Demand::Kind::kOtherCopy;
-        out.work = bytes * growth.hbm / (op.route == CopyRoute::kHost ? rates.host_copy : rates.local_copy);
+        out.work = bytes * growth.hbm /
+                   (op.route == CopyRoute::kHost ? rates.host_copy : rates.local_copy);
         out.bound = "hbm";
       }
       break;
@@ -165,18 +181,25 @@ Demand demand(const Trace& trace, const TraceOp& op, double instructions, const 
       out.work = bytes * growth.hbm / rates.hbm;
       out.bound = "hbm";
       break;
-    case OpKind::kEventRecord: out.host = rates.host.event; break;
+    case OpKind::kEventRecord:
+      out.host = rates.host.event;
+      break;
     case OpKind::kEventWait:
     case OpKind::kWriteValue:
-    case OpKind::kWaitValue: out.host = rates.host.wait; break;
-    case OpKind::kGraphLaunch: out.host = rates.host.graph; break;
+    case OpKind::kWaitValue:
+      out.host = rates.host.wait;
+      break;
+    case OpKind::kGraphLaunch:
+      out.host = rates.host.graph;
+      break;
     case OpKind::kHostFunction:
       out.host = rates.host.kernel;
       out.fixed = rates.host.synchronize;
       break;
     case OpKind::kFree:
     case OpKind::kHostWait:
-    case OpKind::kMark: break;
+    case OpKind::kMark:
+      break;
   }
   if (op.from_graph) out.host = 0;
   return out;

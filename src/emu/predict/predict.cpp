@@ -1,5 +1,5 @@
-// A fluid simulation: operations run at speeds that depend on what else runs, and the speeds change only when an operation
-// starts or ends.
+// A fluid simulation: operations run at speeds that depend on what else runs, and the speeds change
+// only when an operation starts or ends.
 #include "emu/predict/predict.h"
 
 #include <algorithm>
@@ -23,24 +23,27 @@ struct Item {
   Demand demand;
   State state = State::kUnissued;
   std::vector<size_t> dependencies;
-  size_t before = SIZE_MAX;          // the one before it in its stream
-  size_t group = SIZE_MAX;           // collectives, kernels that meet
+  size_t before = SIZE_MAX;  // the one before it in its stream
+  size_t group = SIZE_MAX;   // collectives, kernels that meet
   double issued = kNever, start = 0, end = kNever;
-  double left = 0, speed = 0;        // seconds at full speed
-  double until = 0;                  // end of the fixed part
+  double left = 0, speed = 0;  // seconds at full speed
+  double until = 0;            // end of the fixed part
 };
 
 struct HostThread {
-  std::vector<size_t> items;         // in the order of calls, waits included
+  std::vector<size_t> items;  // in the order of calls, waits included
   size_t next = 0;
-  double time = 0;                   // when it is free
+  double time = 0;  // when it is free
   double end = 0;
 };
 
 class Simulation {
  public:
   Simulation(const Trace& trace, const PredictRequest& request, const Rates& rates)
-      : trace_(trace), request_(request), rates_(rates), growth_(growth(request.emulated, request.real)) {}
+      : trace_(trace),
+        request_(request),
+        rates_(rates),
+        growth_(growth(request.emulated, request.real)) {}
 
   Result<Prediction> run();
 
@@ -75,7 +78,8 @@ Status Simulation::select() {
   for (size_t i = 0; i < trace_.ops.size(); ++i) {
     const TraceOp& op = trace_.ops[i];
     const auto r = static_cast<size_t>(op.rank);
-    if (op.rank < 0 || r >= n) return fail(ErrorCode::kBadInput, "the trace has more ranks than were asked for");
+    if (op.rank < 0 || r >= n)
+      return fail(ErrorCode::kBadInput, "the trace has more ranks than were asked for");
     if (named(op, request_.begin)) opened[r] = i;
     if (named(op, request_.end) && opened[r] != SIZE_MAX) {
       from[r] = opened[r] + 1;
@@ -92,7 +96,8 @@ Status Simulation::select() {
   if (request_.after_first_wait) {
     for (size_t r = 0; r < n; ++r) {
       for (size_t i = from[r]; i < to[r]; ++i) {
-        if (static_cast<size_t>(trace_.ops[i].rank) != r || trace_.ops[i].kind != OpKind::kHostWait) continue;
+        if (static_cast<size_t>(trace_.ops[i].rank) != r || trace_.ops[i].kind != OpKind::kHostWait)
+          continue;
         from[r] = i + 1;
         break;
       }
@@ -109,10 +114,6 @@ Status Simulation::select() {
     item.id = trace_.base + static_cast<uint32_t>(i);
     item.op = &op;
     by_id[item.id] = index;
-    for (uint32_t d = 0; d < op.n_dependencies; ++d) {
-      const auto found = by_id.find(trace_.dependencies[op.first_dependency + d]);
-      if (found != by_id.end()) item.dependencies.push_back(found->second);
-    }
     if (op.kind != OpKind::kHostWait) {
       const auto [place, added] = last.try_emplace({op.rank, op.stream}, index);
       if (!added) item.before = std::exchange(place->second, index);
@@ -120,9 +121,16 @@ Status Simulation::select() {
     hosts_[r].items.push_back(index);
     items_.push_back(std::move(item));
   }
+  for (Item& item : items_) {
+    for (uint32_t d = 0; d < item.op->n_dependencies; ++d) {
+      const auto found = by_id.find(trace_.dependencies[item.op->first_dependency + d]);
+      if (found != by_id.end()) item.dependencies.push_back(found->second);
+    }
+  }
   for (size_t r = 0; r < n; ++r) {
     if (hosts_[r].items.empty()) {
-      return fail(ErrorCode::kBadInput, "rank " + std::to_string(r) + " did nothing on its device in the iteration");
+      return fail(ErrorCode::kBadInput,
+                  "rank " + std::to_string(r) + " did nothing on its device in the iteration");
     }
   }
   return {};
@@ -136,7 +144,8 @@ void Simulation::prepare() {
   for (size_t i = 0; i < items_.size(); ++i) {
     const TraceOp& op = *items_[i].op;
     if (op.kind == OpKind::kKernel) kernels[{op.name, counts[{op.rank, op.name}]++}].push_back(i);
-    if (op.kind == OpKind::kCollective && op.meeting != UINT32_MAX) meetings[op.meeting].push_back(i);
+    if (op.kind == OpKind::kCollective && op.meeting != UINT32_MAX)
+      meetings[op.meeting].push_back(i);
   }
   for (auto& [key, same] : kernels) {
     double least = kNever;
@@ -147,9 +156,11 @@ void Simulation::prepare() {
                            : 0.0;
       least = std::min(least, n);
     }
-    for (const size_t i : same) items_[i].demand = demand(trace_, *items_[i].op, least, growth_, rates_);
-    const bool all = same.size() == hosts_.size() && same.size() > 1 &&
-                     std::all_of(same.begin(), same.end(), [&](size_t i) { return items_[i].demand.meets; });
+    for (const size_t i : same)
+      items_[i].demand = demand(trace_, *items_[i].op, least, growth_, rates_);
+    const bool all =
+        same.size() == hosts_.size() && same.size() > 1 &&
+        std::all_of(same.begin(), same.end(), [&](size_t i) { return items_[i].demand.meets; });
     if (all) {
       for (const size_t i : same) items_[i].group = groups_.size();
       groups_.push_back(same);
@@ -160,7 +171,8 @@ void Simulation::prepare() {
     groups_.push_back(same);
   }
   for (Item& item : items_) {
-    if (item.op->kind != OpKind::kKernel) item.demand = demand(trace_, *item.op, 0, growth_, rates_);
+    if (item.op->kind != OpKind::kKernel)
+      item.demand = demand(trace_, *item.op, 0, growth_, rates_);
     item.left = item.demand.work;
   }
 }
@@ -199,7 +211,8 @@ bool Simulation::start() {
     if (item.op->from_graph) at = item.issued;
     if (item.before != SIZE_MAX) {
       if (items_[item.before].state != Item::State::kDone) return kNever;
-      at = std::max(at, items_[item.before].end + (item.demand.kind == Demand::Kind::kNothing ? 0 : rates_.host.gap));
+      at = std::max(at, items_[item.before].end +
+                            (item.demand.kind == Demand::Kind::kNothing ? 0 : rates_.host.gap));
     }
     for (const size_t d : item.dependencies) {
       if (items_[d].state != Item::State::kDone) return kNever;
@@ -213,8 +226,10 @@ bool Simulation::start() {
     double at = earliest(item);
     if (item.group != SIZE_MAX && item.op->kind == OpKind::kCollective) {
       for (const size_t other : groups_[item.group]) {
-        if (items_[other].state == Item::State::kUnissued) at = kNever;
-        else if (items_[other].state == Item::State::kQueued) at = std::max(at, earliest(items_[other]));
+        if (items_[other].state == Item::State::kUnissued)
+          at = kNever;
+        else if (items_[other].state == Item::State::kQueued)
+          at = std::max(at, earliest(items_[other]));
       }
     }
     if (at == kNever) continue;
@@ -231,7 +246,8 @@ void Simulation::speeds() {
   std::vector<double> big(n, 0), nccl(n, 0), in(n, 0), out(n, 0);
   std::vector<int> copies(n, 0), engines(n, 0);
   const auto running = [&](const Item& item) {
-    return item.state == Item::State::kWork || (item.state == Item::State::kFixed && item.start <= now_);
+    return item.state == Item::State::kWork ||
+           (item.state == Item::State::kFixed && item.start <= now_);
   };
   const auto ports = [&](const Item& item, auto&& each) {
     const Demand& d = item.demand;
@@ -253,7 +269,8 @@ void Simulation::speeds() {
       if (d.to >= 0 && static_cast<size_t>(d.to) < n) ++copies[static_cast<size_t>(d.to)];
     }
     if (d.kind == Demand::Kind::kPeerCopy || d.kind == Demand::Kind::kOtherCopy) ++engines[r];
-    // A kernel's stores leave through the own port and enter the peers': with all ranks alike, in = out.
+    // A kernel's stores leave through the own port and enter the peers': with all ranks alike, in =
+    // out.
     ports(item, [&](double& leaves, double& enters) {
       leaves += d.link;
       enters += d.link;
@@ -274,7 +291,9 @@ void Simulation::speeds() {
         (d.kind == Demand::Kind::kPeerCopy || d.kind == Demand::Kind::kOtherCopy)) {
       speed *= rates_.copy_engines / static_cast<double>(engines[r]);
     }
-    ports(item, [&](double leaves, double enters) { speed *= std::min(1.0, rates_.link / std::max({leaves, enters, 1.0})); });
+    ports(item, [&](double leaves, double enters) {
+      speed *= std::min(1.0, rates_.link / std::max({leaves, enters, 1.0}));
+    });
     item.speed = std::max(speed, 1e-3);
   }
   // The parts of a collective go at the pace of the slowest.
@@ -286,7 +305,8 @@ void Simulation::speeds() {
       }
     }
     for (const size_t i : group) {
-      if (items_[i].op->kind == OpKind::kCollective && items_[i].state == Item::State::kWork) items_[i].speed = least;
+      if (items_[i].op->kind == OpKind::kCollective && items_[i].state == Item::State::kWork)
+        items_[i].speed = least;
     }
   }
 }
@@ -311,7 +331,8 @@ void Simulation::finish(size_t index) {
 
 Result<Prediction> Simulation::run() {
   if (request_.n_ranks < 1 || request_.n_ranks > static_cast<int>(kMaxRanks)) {
-    return fail(ErrorCode::kBadInput, "a prediction is for 1 to " + std::to_string(kMaxRanks) + " ranks");
+    return fail(ErrorCode::kBadInput,
+                "a prediction is for 1 to " + std::to_string(kMaxRanks) + " ranks");
   }
   if (const Status status = select(); !status) return fail(status.error());
   prepare();
@@ -323,11 +344,13 @@ Result<Prediction> Simulation::run() {
     speeds();
     double next = kNever;
     for (const Item& item : items_) {
-      if (item.state == Item::State::kFixed) next = std::min(next, item.start > now_ ? item.start : item.until);
+      if (item.state == Item::State::kFixed)
+        next = std::min(next, item.start > now_ ? item.start : item.until);
       if (item.state == Item::State::kWork) next = std::min(next, now_ + item.left / item.speed);
     }
     if (next == kNever) {
-      // Kernels that wait for counterparts which never come (a push that nobody answers): they end on their own.
+      // Kernels that wait for counterparts which never come (a push that nobody answers): they end
+      // on their own.
       bool released = false;
       for (Item& item : items_) {
         if (item.state != Item::State::kMeets) continue;
@@ -360,13 +383,15 @@ Result<Prediction> Simulation::run() {
     for (const size_t i : hosts_[r].items) {
       const Item& item = items_[i];
       if (item.state != Item::State::kDone) {
-        return fail(ErrorCode::kBadInput, "an operation of rank " + std::to_string(r) +
-                                              " never starts in the predicted order: " + trace_.names[item.op->name]);
+        return fail(ErrorCode::kBadInput,
+                    "an operation of rank " + std::to_string(r) +
+                        " never starts in the predicted order: " + trace_.names[item.op->name]);
       }
       end = std::max(end, item.end);
       if (!waits(item)) {
-        out.ops.push_back(PredictedOp{item.id, static_cast<int>(r), item.op->stream, item.op->kind, item.start * 1e6,
-                                      item.end * 1e6, trace_.names[item.op->name], item.demand.bound});
+        out.ops.push_back(PredictedOp{item.id, static_cast<int>(r), item.op->stream, item.op->kind,
+                                      item.start * 1e6, item.end * 1e6, trace_.names[item.op->name],
+                                      item.demand.bound});
       }
     }
     const bool synchronised = !hosts_[r].items.empty() && waits(items_[hosts_[r].items.back()]);

@@ -10,10 +10,12 @@ class Reader {
   explicit Reader(const task::Profile& profile) : profile_(profile) {}
   double operator()(const char* key, double scale, bool zero_allowed = false) {
     const auto value = profile_.number(key);
-    if (value && (*value > 0 || (zero_allowed && *value == 0)) && *value < 1e18) return *value * scale;
+    if (value && (*value > 0 || (zero_allowed && *value == 0)) && *value < 1e18)
+      return *value * scale;
     if (status_) {
       status_ = fail(Error{ErrorCode::kBadInput,
-                           value ? "a positive number is expected" : "the key is missing, so nothing can be predicted",
+                           value ? "a positive number is expected"
+                                 : "the key is missing, so nothing can be predicted",
                            profile_.path, key, "see profiles/h200x2.toml for a complete profile"});
     }
     return 1;
@@ -64,10 +66,12 @@ Result<Hardware> hardware_of(task::Profile profile) {
   r.sms = limits.sms;
   r.copy_engines = out.device.copy_engines;
   r.clock = get("measured.clock_mhz", 1e6);
-  r.tensor = get("nominal.bf16_tflops", 1e12) * get("measured.mma_sync_fraction", 1) * get("measured.mma_efficiency", 1);
+  r.tensor = get("nominal.bf16_tflops", 1e12) * get("measured.mma_sync_fraction", 1) *
+             get("measured.mma_efficiency", 1);
   r.fp32 = get("nominal.f32_tflops", 1e12) * get("measured.fp32_efficiency", 1);
   r.issue = sms * 4 * r.clock * get("measured.issue_efficiency", 1);
-  r.shared = sms * r.clock * get("measured.shared_bytes_clock", 1) * get("measured.shared_efficiency", 1);
+  r.shared =
+      sms * r.clock * get("measured.shared_bytes_clock", 1) * get("measured.shared_efficiency", 1);
   r.l2 = get("measured.l2_gbs", 1e9);
   r.hbm = get("measured.hbm_gbs", 1e9);
   r.gemm = get("measured.gemm_tflops", 1e12);

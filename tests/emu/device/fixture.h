@@ -35,8 +35,10 @@ class DeviceTest : public ::testing::Test {
         called.push_back(call.argument);
         machine->host_call_done(call.id);
       }
-      for (Completion& completion : machine->take_completions()) completions.push_back(std::move(completion));
-      if (progress == Machine::Progress::kIdle || progress == Machine::Progress::kWaiting) return progress;
+      for (Completion& completion : machine->take_completions())
+        completions.push_back(std::move(completion));
+      if (progress == Machine::Progress::kIdle || progress == Machine::Progress::kWaiting)
+        return progress;
     }
   }
   // The code with which a blocking call ends, after running until it does.
@@ -99,7 +101,8 @@ class DeviceTest : public ::testing::Test {
     const auto id = machine->nccl_unique_id({0});
     std::vector<CommHandle> comms(static_cast<size_t>(n));
     Outcome last;
-    for (int r = 0; r < n; ++r) last = machine->nccl_comm_init({r}, n, id, r, &comms[static_cast<size_t>(r)]);
+    for (int r = 0; r < n; ++r)
+      last = machine->nccl_comm_init({r}, n, id, r, &comms[static_cast<size_t>(r)]);
     EXPECT_EQ(last.error, 0);
     EXPECT_FALSE(last.pending());
     EXPECT_EQ(machine->take_completions().size(), static_cast<size_t>(n - 1));

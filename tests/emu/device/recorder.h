@@ -1,4 +1,5 @@
-// An Observer that keeps what it was told and answers whether two accesses are ordered, by plain vector clocks.
+// An Observer that keeps what it was told and answers whether two accesses are ordered, by plain
+// vector clocks.
 #pragma once
 
 #include <map>
@@ -36,8 +37,10 @@ class Recorder : public Observer {
   void access(const WarpAccess& a) override {
     touches.push_back(Touch{a.actor, a.access, a.address[0], a.bytes, tick(a.actor)});
     // By address: a release is joined by every later acquire.
-    if (a.order == Order::kRelease || a.order == Order::kAcqRel) join(released_[a.address[0]], clocks_[a.actor]);
-    if (a.order == Order::kAcquire || a.order == Order::kAcqRel) join(clocks_[a.actor], released_[a.address[0]]);
+    if (a.order == Order::kRelease || a.order == Order::kAcqRel)
+      join(released_[a.address[0]], clocks_[a.actor]);
+    if (a.order == Order::kAcquire || a.order == Order::kAcqRel)
+      join(clocks_[a.actor], released_[a.address[0]]);
   }
   void range(const RangeAccess& a) override {
     touches.push_back(Touch{a.actor, a.access, a.begin, a.bytes, tick(a.actor)});

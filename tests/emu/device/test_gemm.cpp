@@ -7,14 +7,15 @@ namespace sculler::emu::test {
 namespace {
 
 // Column-major reference in double.
-std::vector<double> product(const std::vector<double>& a, const std::vector<double>& b, int64_t m, int64_t n, int64_t k,
-                            bool ta, bool tb, int64_t lda, int64_t ldb) {
+std::vector<double> product(const std::vector<double>& a, const std::vector<double>& b, int64_t m,
+                            int64_t n, int64_t k, bool ta, bool tb, int64_t lda, int64_t ldb) {
   std::vector<double> c(static_cast<size_t>(m * n));
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = 0; i < m; ++i) {
       double sum = 0;
       for (int64_t x = 0; x < k; ++x) {
-        sum += a[static_cast<size_t>(ta ? x + i * lda : i + x * lda)] * b[static_cast<size_t>(tb ? j + x * ldb : x + j * ldb)];
+        sum += a[static_cast<size_t>(ta ? x + i * lda : i + x * lda)] *
+               b[static_cast<size_t>(tb ? j + x * ldb : x + j * ldb)];
       }
       c[static_cast<size_t>(i + j * m)] = sum;
     }
@@ -61,7 +62,8 @@ TEST_F(DeviceTest, GemmInEveryTransposition) {
       const auto want = product(a, b, kM, kN, kK, ta, tb, lda, ldb);
       for (int64_t j = 0; j < kN; ++j) {
         for (int64_t i = 0; i < kM + 5; ++i) {
-          const float expect = i < kM ? static_cast<float>(0.5 * want[static_cast<size_t>(i + j * kM)] + 6) : 2.0f;
+          const float expect =
+              i < kM ? static_cast<float>(0.5 * want[static_cast<size_t>(i + j * kM)] + 6) : 2.0f;
           ASSERT_EQ(c[static_cast<size_t>(i + j * (kM + 5))], expect) << i << " " << j;
         }
       }
@@ -88,7 +90,8 @@ TEST_F(DeviceTest, BatchedGemmReportsWhatItTouches) {
   ASSERT_EQ(machine->gemm({0}, g).error, 0);
   drain();
   uint64_t stored = 0;
-  for (const auto& touch : recorder->touches) stored += touch.access == Access::kStore ? touch.bytes : 0;
+  for (const auto& touch : recorder->touches)
+    stored += touch.access == Access::kStore ? touch.bytes : 0;
   EXPECT_EQ(stored, 3u * 2 * 2 * 4);
   EXPECT_EQ(get<float>(0, g.c + 2 * 8 * 4, 2), (std::vector<float>{3, 6}));
   EXPECT_EQ(get<float>(0, g.c + 2 * 8 * 4 + 16, 2), (std::vector<float>{9, 12}));
@@ -115,14 +118,14 @@ TEST_F(DeviceTest, GemmOutsideOfItsBuffersIsNamed) {
 TEST(Numeric, SmallFloatsRoundToNearestEven) {
   using namespace numeric;
   EXPECT_EQ(float_to_bf16(1.0f), 0x3f80);
-  EXPECT_EQ(float_to_bf16(1.00390625f), 0x3f80);   // half a unit: to even
+  EXPECT_EQ(float_to_bf16(1.00390625f), 0x3f80);  // half a unit: to even
   EXPECT_EQ(float_to_bf16(1.01171875f), 0x3f82);
   EXPECT_EQ(float_to_f16(65504.0f), 0x7bff);
   EXPECT_EQ(float_to_f16(65520.0f), 0x7c00);       // overflows to infinity
   EXPECT_EQ(float_to_f16(5.9604645e-8f), 0x0001);  // the smallest denormal
   EXPECT_EQ(float_to_f16(2.9802322e-8f), 0x0000);
   EXPECT_EQ(float_to_e4m3(448.0f), 0x7e);
-  EXPECT_EQ(float_to_e4m3(1e6f), 0x7e);            // saturates
+  EXPECT_EQ(float_to_e4m3(1e6f), 0x7e);  // saturates
   EXPECT_TRUE(std::isnan(e4m3_to_float(0x7f)));
   EXPECT_EQ(float_to_e5m2(57344.0f), 0x7b);
   EXPECT_TRUE(std::isinf(e5m2_to_float(0x7c)));

@@ -101,7 +101,8 @@ TEST_F(GraphTest, BlockingCallsSpoilTheCapture) {
   EXPECT_EQ(set32(0, a, 1, 16, s), kCudaStreamCaptureInvalidated);
   GraphHandle graph = 0;
   EXPECT_EQ(machine->capture_end({0}, s, &graph).error, kCudaStreamCaptureInvalidated);
-  EXPECT_EQ(machine->capture_begin({0}, kStreamLegacy, CaptureMode::kGlobal).error, kCudaStreamCaptureUnsupported);
+  EXPECT_EQ(machine->capture_begin({0}, kStreamLegacy, CaptureMode::kGlobal).error,
+            kCudaStreamCaptureUnsupported);
   EXPECT_EQ(machine->capture_end({0}, s, &graph).error, kCudaInvalidValue);
 }
 

@@ -1,4 +1,5 @@
-// Kernels on the real engine: their order against everything else, faults, deadlocks that name both sides.
+// Kernels on the real engine: their order against everything else, faults, deadlocks that name both
+// sides.
 #include <map>
 
 #include "fixture.h"
@@ -6,8 +7,8 @@
 namespace sculler::emu::test {
 namespace {
 
-// fill(pointer, value): one thread stores. raise(flag): release store. await(flag, out): spins with acquire until the flag
-// is not 0, then stores 1 to out. trap(): traps.
+// fill(pointer, value): one thread stores. raise(flag): release store. await(flag, out): spins with
+// acquire until the flag is not 0, then stores 1 to out. trap(): traps.
 constexpr const char* kPtx = R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -83,13 +84,15 @@ class KernelTest : public DeviceTest {
     std::vector<Address> out{window_memory(0, 4096), window_memory(1, 4096)};
     Address handle = 0;
     for (int r = 0; r < 2; ++r) {
-      EXPECT_EQ(machine->nccl_window_register({r}, comms[static_cast<size_t>(r)], out[static_cast<size_t>(r)], 4096, 1,
-                                              64, &handle)
+      EXPECT_EQ(machine
+                    ->nccl_window_register({r}, comms[static_cast<size_t>(r)],
+                                           out[static_cast<size_t>(r)], 4096, 1, 64, &handle)
                     .error,
                 0);
     }
     machine->take_completions();
-    for (int r = 0; r < 2; ++r) put<uint32_t>(r, out[static_cast<size_t>(r)], std::vector<uint32_t>(16, 0));
+    for (int r = 0; r < 2; ++r)
+      put<uint32_t>(r, out[static_cast<size_t>(r)], std::vector<uint32_t>(16, 0));
     machine->harness_join();
     return out;
   }
@@ -116,7 +119,8 @@ TEST_F(KernelTest, AKernelKeepsItsPlaceInTheStream) {
 }
 
 TEST_F(KernelTest, KernelsOfTwoRanksMeetThroughAWindow) {
-  for (const auto kind : {ScheduleKind::kRoundRobin, ScheduleKind::kRandom, ScheduleKind::kPriority, ScheduleKind::kDelayRank}) {
+  for (const auto kind : {ScheduleKind::kRoundRobin, ScheduleKind::kRandom, ScheduleKind::kPriority,
+                          ScheduleKind::kDelayRank}) {
     load(2, kind, 11);
     const auto window = windows();
     const StreamHandle s0 = stream(0);

@@ -43,7 +43,8 @@ TEST_F(DeviceTest, TwoDimensionalCopies) {
   request.stream = s;
   ASSERT_EQ(machine->copy({0}, request).error, 0);
   drain();
-  EXPECT_EQ(get<uint8_t>(0, b, 12), (std::vector<uint8_t>{8, 9, 10, 255, 24, 25, 26, 255, 40, 41, 42, 255}));
+  EXPECT_EQ(get<uint8_t>(0, b, 12),
+            (std::vector<uint8_t>{8, 9, 10, 255, 24, 25, 26, 255, 40, 41, 42, 255}));
   request.height = 5;  // the last row ends behind the allocation
   EXPECT_EQ(machine->copy({0}, request).error, kCudaInvalidValue);
   request.height = 2;
@@ -107,7 +108,10 @@ TEST_F(DeviceTest, ResultsOfAPeerAreReadByTheHarnessAsThatRank) {
     Address window[2], handle = 0;
     for (int r = 0; r < 2; ++r) window[r] = window_memory(r, 4096);
     for (int r = 0; r < 2; ++r) {
-      ASSERT_EQ(machine->nccl_window_register({r}, comms[static_cast<size_t>(r)], window[r], 4096, 1, 64, &handle).error,
+      ASSERT_EQ(machine
+                    ->nccl_window_register({r}, comms[static_cast<size_t>(r)], window[r], 4096, 1,
+                                           64, &handle)
+                    .error,
                 0);
     }
     machine->take_completions();

@@ -16,8 +16,8 @@ class NcclTest : public DeviceTest {
     streams.clear();
     for (int r = 0; r < n; ++r) streams.push_back(stream(r));
   }
-  CollectiveRequest request(int rank, Collective kind, Address send, Address recv, uint64_t count, NcclType type,
-                            int peer = 0, NcclOp op = NcclOp::kSum) {
+  CollectiveRequest request(int rank, Collective kind, Address send, Address recv, uint64_t count,
+                            NcclType type, int peer = 0, NcclOp op = NcclOp::kSum) {
     CollectiveRequest out;
     out.kind = kind;
     out.comm = comms[static_cast<size_t>(rank)];
@@ -30,7 +30,9 @@ class NcclTest : public DeviceTest {
     out.stream = streams[static_cast<size_t>(rank)];
     return out;
   }
-  int call(int rank, const CollectiveRequest& r) { return machine->nccl_collective({rank}, r).error; }
+  int call(int rank, const CollectiveRequest& r) {
+    return machine->nccl_collective({rank}, r).error;
+  }
 
   int n = 0;
   std::vector<CommHandle> comms;
@@ -45,7 +47,9 @@ TEST_F(NcclTest, AllGatherInPlaceAndApart) {
       recv.push_back(device(r, 3 * 16));
       send.push_back(in_place ? recv.back() + static_cast<Address>(r) * 16 : device(r, 16));
       put<uint32_t>(r, send.back(), std::vector<uint32_t>(4, static_cast<uint32_t>(10 + r)));
-      ASSERT_EQ(call(r, request(r, Collective::kAllGather, send.back(), recv.back(), 4, NcclType::kUint32)), 0);
+      ASSERT_EQ(call(r, request(r, Collective::kAllGather, send.back(), recv.back(), 4,
+                                NcclType::kUint32)),
+                0);
     }
     EXPECT_EQ(drain(), Machine::Progress::kIdle) << machine->deadlock().text;
     for (int r = 0; r < n; ++r) {
@@ -78,7 +82,9 @@ TEST_F(NcclTest, ReductionsInEveryType) {
                      }};
   };
   std::vector<Case> cases;
-  const auto add = [&](NcclType type, auto coders) { cases.push_back({type, coders.first, coders.second}); };
+  const auto add = [&](NcclType type, auto coders) {
+    cases.push_back({type, coders.first, coders.second});
+  };
   add(NcclType::kInt8, plain(int8_t{}));
   add(NcclType::kUint8, plain(uint8_t{}));
   add(NcclType::kInt32, plain(int32_t{}));
@@ -87,30 +93,36 @@ TEST_F(NcclTest, ReductionsInEveryType) {
   add(NcclType::kUint64, plain(uint64_t{}));
   add(NcclType::kFloat32, plain(float{}));
   add(NcclType::kFloat64, plain(double{}));
-  add(NcclType::kFloat16, std::pair{[](double v) {
-                                      const uint16_t b = numeric::float_to_f16(static_cast<float>(v));
-                                      return std::vector<uint8_t>{static_cast<uint8_t>(b), static_cast<uint8_t>(b >> 8)};
-                                    },
-                                    [](const uint8_t* p) {
-                                      return static_cast<double>(numeric::f16_to_float(
-                                          static_cast<uint16_t>(p[0] | p[1] << 8)));
-                                    }});
-  add(NcclType::kBfloat16, std::pair{[](double v) {
-                                       const uint16_t b = numeric::float_to_bf16(static_cast<float>(v));
-                                       return std::vector<uint8_t>{static_cast<uint8_t>(b), static_cast<uint8_t>(b >> 8)};
-                                     },
-                                     [](const uint8_t* p) {
-                                       return static_cast<double>(numeric::bf16_to_float(
-                                           static_cast<uint16_t>(p[0] | p[1] << 8)));
-                                     }});
-  add(NcclType::kFloat8e4m3, std::pair{[](double v) {
-                                         return std::vector<uint8_t>{numeric::float_to_e4m3(static_cast<float>(v))};
-                                       },
-                                       [](const uint8_t* p) { return static_cast<double>(numeric::e4m3_to_float(*p)); }});
-  add(NcclType::kFloat8e5m2, std::pair{[](double v) {
-                                         return std::vector<uint8_t>{numeric::float_to_e5m2(static_cast<float>(v))};
-                                       },
-                                       [](const uint8_t* p) { return static_cast<double>(numeric::e5m2_to_float(*p)); }});
+  add(NcclType::kFloat16,
+      std::pair{[](double v) {
+                  const uint16_t b = numeric::float_to_f16(static_cast<float>(v));
+                  return std::vector<uint8_t>{static_cast<uint8_t>(b),
+                                              static_cast<uint8_t>(b >> 8)};
+                },
+                [](const uint8_t* p) {
+                  return static_cast<double>(
+                      numeric::f16_to_float(static_cast<uint16_t>(p[0] | p[1] << 8)));
+                }});
+  add(NcclType::kBfloat16,
+      std::pair{[](double v) {
+                  const uint16_t b = numeric::float_to_bf16(static_cast<float>(v));
+                  return std::vector<uint8_t>{static_cast<uint8_t>(b),
+                                              static_cast<uint8_t>(b >> 8)};
+                },
+                [](const uint8_t* p) {
+                  return static_cast<double>(
+                      numeric::bf16_to_float(static_cast<uint16_t>(p[0] | p[1] << 8)));
+                }});
+  add(NcclType::kFloat8e4m3,
+      std::pair{[](double v) {
+                  return std::vector<uint8_t>{numeric::float_to_e4m3(static_cast<float>(v))};
+                },
+                [](const uint8_t* p) { return static_cast<double>(numeric::e4m3_to_float(*p)); }});
+  add(NcclType::kFloat8e5m2,
+      std::pair{[](double v) {
+                  return std::vector<uint8_t>{numeric::float_to_e5m2(static_cast<float>(v))};
+                },
+                [](const uint8_t* p) { return static_cast<double>(numeric::e5m2_to_float(*p)); }});
   ASSERT_EQ(cases.size(), 12u);
   // Small whole numbers: exact in every type, averages included.
   const std::vector<double> inputs{2, 4, 6, 4};
@@ -123,12 +135,15 @@ TEST_F(NcclTest, ReductionsInEveryType) {
       for (int r = 0; r < n; ++r) {
         buffers.push_back(device(r, 64));
         put<uint8_t>(r, buffers.back(), c.encode(inputs[static_cast<size_t>(r)]));
-        ASSERT_EQ(call(r, request(r, Collective::kAllReduce, buffers.back(), buffers.back(), 1, c.type, 0, op)), 0);
+        ASSERT_EQ(call(r, request(r, Collective::kAllReduce, buffers.back(), buffers.back(), 1,
+                                  c.type, 0, op)),
+                  0);
       }
       drain();
       for (int r = 0; r < n; ++r) {
         const auto bytes = get<uint8_t>(r, buffers[static_cast<size_t>(r)], c.encode(0).size());
-        EXPECT_EQ(c.decode(bytes.data()), want) << static_cast<int>(c.type) << " op " << static_cast<int>(op);
+        EXPECT_EQ(c.decode(bytes.data()), want)
+            << static_cast<int>(c.type) << " op " << static_cast<int>(op);
       }
     }
   }
@@ -140,8 +155,10 @@ TEST_F(NcclTest, ProductAndIntegerWrap) {
   const Address b = device(1, 16);
   put<int32_t>(0, a, {3, 2147483647});
   put<int32_t>(1, b, {-5, 2});
-  ASSERT_EQ(call(0, request(0, Collective::kAllReduce, a, a, 2, NcclType::kInt32, 0, NcclOp::kProd)), 0);
-  ASSERT_EQ(call(1, request(1, Collective::kAllReduce, b, b, 2, NcclType::kInt32, 0, NcclOp::kProd)), 0);
+  ASSERT_EQ(
+      call(0, request(0, Collective::kAllReduce, a, a, 2, NcclType::kInt32, 0, NcclOp::kProd)), 0);
+  ASSERT_EQ(
+      call(1, request(1, Collective::kAllReduce, b, b, 2, NcclType::kInt32, 0, NcclOp::kProd)), 0);
   drain();
   EXPECT_EQ(get<int32_t>(0, a, 2), (std::vector<int32_t>{-15, -2}));
 }
@@ -154,14 +171,17 @@ TEST_F(NcclTest, ReduceScatterBroadcastReduce) {
     out.push_back(device(r, 64));
     put<float>(r, in[static_cast<size_t>(r)], {1.0f + static_cast<float>(r), 2, 3, 4});
     put<float>(r, out[static_cast<size_t>(r)], {0, 0, 0, 0});
-    ASSERT_EQ(call(r, request(r, Collective::kReduceScatter, in.back(), out.back(), 2, NcclType::kFloat32)), 0);
+    ASSERT_EQ(call(r, request(r, Collective::kReduceScatter, in.back(), out.back(), 2,
+                              NcclType::kFloat32)),
+              0);
   }
   drain();
   EXPECT_EQ(get<float>(0, out[0], 2), (std::vector<float>{3, 4}));
   EXPECT_EQ(get<float>(1, out[1], 2), (std::vector<float>{6, 8}));
   for (int r = 0; r < 2; ++r) {
     const auto i = static_cast<size_t>(r);
-    ASSERT_EQ(call(r, request(r, Collective::kBroadcast, in[i], out[i], 4, NcclType::kFloat32, 1)), 0);
+    ASSERT_EQ(call(r, request(r, Collective::kBroadcast, in[i], out[i], 4, NcclType::kFloat32, 1)),
+              0);
   }
   drain();
   EXPECT_EQ(get<float>(0, out[0], 4), (std::vector<float>{2, 2, 3, 4}));
@@ -208,7 +228,8 @@ TEST_F(NcclTest, SendsToEachOtherWithoutAGroupDeadlockByName) {
   ASSERT_EQ(report.ranks.size(), 2u);
   ASSERT_EQ(report.ranks[0].streams.size(), 1u);
   EXPECT_EQ(report.ranks[0].streams[0].why,
-            "ncclSend waits for rank 1, which has ncclRecv from rank 0 in stream 1 behind ncclSend to rank 0: no "
+            "ncclSend waits for rank 1, which has ncclRecv from rank 0 in stream 1 behind ncclSend "
+            "to rank 0: no "
             "matching ncclRecv");
   EXPECT_EQ(report.ranks[0].hosts, std::vector<std::string>{"cudaStreamSynchronize on stream 1"});
 }
@@ -221,8 +242,11 @@ TEST_F(NcclTest, AMissingRankIsNamed) {
   EXPECT_TRUE(machine->device_synchronize({0}).pending());
   EXPECT_EQ(drain(), Machine::Progress::kWaiting);
   const DeadlockReport report = machine->deadlock();
-  EXPECT_EQ(report.ranks[0].streams.at(0).why, "ncclAllReduce waits for rank 1, which has not called it");
-  EXPECT_NE(report.text.find("rank 1: host is not blocked; its streams are empty"), std::string::npos) << report.text;
+  EXPECT_EQ(report.ranks[0].streams.at(0).why,
+            "ncclAllReduce waits for rank 1, which has not called it");
+  EXPECT_NE(report.text.find("rank 1: host is not blocked; its streams are empty"),
+            std::string::npos)
+      << report.text;
   machine->drop_rank(1);
   EXPECT_EQ(machine->deadlock().ranks[0].streams.at(0).why,
             "ncclAllReduce waits for rank 1, whose process ended");
@@ -250,7 +274,9 @@ TEST_F(NcclTest, MismatchesAreNamed) {
     put<float>(0, a, std::vector<float>(16, 1));
     put<float>(1, b, std::vector<float>(16, 1));
     ASSERT_EQ(call(0, request(0, Collective::kAllReduce, a, a, 4, NcclType::kFloat32)), 0);
-    ASSERT_EQ(call(1, request(1, c.kind, b, b + (c.kind == Collective::kAllGather ? 16 : 0), c.count, c.type, 0, c.op)), 0);
+    ASSERT_EQ(call(1, request(1, c.kind, b, b + (c.kind == Collective::kAllGather ? 16 : 0),
+                              c.count, c.type, 0, c.op)),
+              0);
     drain();
     ASSERT_EQ(machine->faults().size(), 1u);
     EXPECT_EQ(machine->faults()[0].kind, MachineFault::Kind::kMismatch);
@@ -296,20 +322,24 @@ TEST_F(NcclTest, ABrokenRankFailsItsCallsAndTheOthersWait) {
   EXPECT_EQ(finish(machine->stream_synchronize({1}, other)), kCudaIllegalAddress);
   EXPECT_EQ(machine->sticky_error(1), kCudaIllegalAddress);
   EXPECT_EQ(machine->sticky_error(0), 0);
-  EXPECT_EQ(call(1, request(1, Collective::kAllReduce, b, b, 16, NcclType::kFloat32)), kNcclUnhandledCudaError);
+  EXPECT_EQ(call(1, request(1, Collective::kAllReduce, b, b, 16, NcclType::kFloat32)),
+            kNcclUnhandledCudaError);
   EXPECT_NE(machine->deadlock().text.find("rank 1, whose context is broken"), std::string::npos)
       << machine->deadlock().text;
 }
 
 TEST_F(NcclTest, OutputsAreAfterAllInputs) {
-  // Rank 1 overwrites its input after its own all-gather is over: no race with the peers' reads of it.
+  // Rank 1 overwrites its input after its own all-gather is over: no race with the peers' reads of
+  // it.
   start(2);
   std::vector<Address> in, out;
   for (int r = 0; r < 2; ++r) {
     in.push_back(device(r, 16));
     out.push_back(device(r, 32));
     ASSERT_EQ(set32(r, in.back(), 1, 4, streams[static_cast<size_t>(r)]), 0);
-    ASSERT_EQ(call(r, request(r, Collective::kAllGather, in.back(), out.back(), 4, NcclType::kUint32)), 0);
+    ASSERT_EQ(
+        call(r, request(r, Collective::kAllGather, in.back(), out.back(), 4, NcclType::kUint32)),
+        0);
     ASSERT_EQ(set32(r, in.back(), 2, 4, streams[static_cast<size_t>(r)]), 0);
   }
   drain();
@@ -329,7 +359,8 @@ TEST_F(NcclTest, OneCommunicatorsCallsKeepTheirOrderAcrossStreams) {
       const StreamHandle side = stream(r);
       for (int i = 0; i < 4; ++i) {
         auto q = request(r, Collective::kAllReduce, a.back(), a.back(), 4, NcclType::kUint32);
-        if (i % 2 == (r == 0 ? 0 : 1)) q.stream = side;  // crossed over: only the order of calls can match them
+        if (i % 2 == (r == 0 ? 0 : 1))
+          q.stream = side;  // crossed over: only the order of calls can match them
         ASSERT_EQ(call(r, q), 0);
       }
     }
@@ -343,7 +374,8 @@ TEST_F(NcclTest, SplitMakesIndependentCommunicators) {
   std::vector<CommHandle> halves(4);
   Outcome last;
   for (int r = 0; r < 4; ++r) {
-    last = machine->nccl_comm_split({r}, comms[static_cast<size_t>(r)], r % 2, -r, &halves[static_cast<size_t>(r)]);
+    last = machine->nccl_comm_split({r}, comms[static_cast<size_t>(r)], r % 2, -r,
+                                    &halves[static_cast<size_t>(r)]);
   }
   EXPECT_FALSE(last.pending());
   EXPECT_EQ(machine->take_completions().size(), 3u);
@@ -366,25 +398,31 @@ TEST_F(NcclTest, WindowsNeedSymmetricOffsets) {
   start(2);
   Address handle[2];
   Address memory[2] = {window_memory(0, 8192), window_memory(1, 8192)};
-  ASSERT_TRUE(machine->nccl_window_register({0}, comms[0], memory[0], 8192, 1, 64, &handle[0]).pending());
-  ASSERT_EQ(machine->nccl_window_register({1}, comms[1], memory[1], 8192, 1, 64, &handle[1]).error, 0);
+  ASSERT_TRUE(
+      machine->nccl_window_register({0}, comms[0], memory[0], 8192, 1, 64, &handle[0]).pending());
+  ASSERT_EQ(machine->nccl_window_register({1}, comms[1], memory[1], 8192, 1, 64, &handle[1]).error,
+            0);
   ASSERT_EQ(machine->take_completions().size(), 1u);
   const WindowInfo* info = machine->nccl_window_info({1}, handle[1]);
   ASSERT_NE(info, nullptr);
   EXPECT_EQ(info->flat_base + static_cast<uint64_t>(info->rank) * info->stride, memory[1]);
   EXPECT_EQ(info->stride % (uint64_t{4} << 30), 0u);
-  EXPECT_EQ(copy(0, memory[1], memory[0], 16, streams[0]), 0);  // a peer's window is an ordinary pointer
+  EXPECT_EQ(copy(0, memory[1], memory[0], 16, streams[0]),
+            0);  // a peer's window is an ordinary pointer
   drain();
   EXPECT_TRUE(machine->faults().empty()) << fault();
   EXPECT_EQ(machine->nccl_window_deregister({1}, comms[1], handle[1]).error, 0);
 
   window_memory(0, 4096);  // rank 0 alone: what follows lies elsewhere
   Address uneven[2] = {window_memory(0, 4096), window_memory(1, 4096)};
-  EXPECT_TRUE(machine->nccl_window_register({0}, comms[0], uneven[0], 4096, 1, 64, &handle[0]).pending());
-  EXPECT_EQ(machine->nccl_window_register({1}, comms[1], uneven[1], 4096, 1, 64, &handle[1]).error, kNcclInvalidUsage);
+  EXPECT_TRUE(
+      machine->nccl_window_register({0}, comms[0], uneven[0], 4096, 1, 64, &handle[0]).pending());
+  EXPECT_EQ(machine->nccl_window_register({1}, comms[1], uneven[1], 4096, 1, 64, &handle[1]).error,
+            kNcclInvalidUsage);
   EXPECT_NE(machine->explain(1).find("offset"), std::string::npos);
   const Address plain = device(0, 4096);
-  EXPECT_EQ(machine->nccl_window_register({0}, comms[0], plain, 4096, 1, 64, &handle[0]).error, kNcclInvalidArgument);
+  EXPECT_EQ(machine->nccl_window_register({0}, comms[0], plain, 4096, 1, 64, &handle[0]).error,
+            kNcclInvalidArgument);
 }
 
 TEST_F(NcclTest, SymmetricKernelsAreKnownFromOthers) {
@@ -393,7 +431,11 @@ TEST_F(NcclTest, SymmetricKernelsAreKnownFromOthers) {
   for (int r = 0; r < 2; ++r) {
     memory[r] = window_memory(r, 8192);
     put<float>(r, memory[r], std::vector<float>(2048, 1));
-    ASSERT_EQ(machine->nccl_window_register({r}, comms[static_cast<size_t>(r)], memory[r], 8192, 1, 64, &handle[r]).error, 0);
+    ASSERT_EQ(machine
+                  ->nccl_window_register({r}, comms[static_cast<size_t>(r)], memory[r], 8192, 1, 64,
+                                         &handle[r])
+                  .error,
+              0);
   }
   machine->take_completions();
   for (int r = 0; r < 2; ++r) {

@@ -4,7 +4,8 @@ namespace sculler::emu::test {
 namespace {
 
 TEST_F(DeviceTest, AStreamRunsInOrder) {
-  for (const auto kind : {ScheduleKind::kRoundRobin, ScheduleKind::kRandom, ScheduleKind::kPriority}) {
+  for (const auto kind :
+       {ScheduleKind::kRoundRobin, ScheduleKind::kRandom, ScheduleKind::kPriority}) {
     make(1, kind, 7);
     const StreamHandle s = stream(0);
     const Address a = device(0, 64);
@@ -46,7 +47,8 @@ TEST_F(DeviceTest, EventsOrderStreams) {
 }
 
 TEST_F(DeviceTest, AWaitCoversTheRecordOnlyNotWhatCameAfter) {
-  // The second memset comes after the record: the copy races with it, whatever the order in which they ran.
+  // The second memset comes after the record: the copy races with it, whatever the order in which
+  // they ran.
   size_t racy = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     make(1, ScheduleKind::kRandom, seed);
@@ -122,7 +124,8 @@ TEST_F(DeviceTest, LegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
     ASSERT_EQ(set32(0, a, 5, 16, kStreamLegacy), 0);
     EXPECT_EQ(finish(machine->stream_synchronize({0}, kStreamDefault)), 0);
     EXPECT_EQ(get<uint32_t>(0, a, 1)[0], 5u);
-    EXPECT_EQ(recorder->races(), 1u);  // blocking and per-thread stream are not ordered against each other
+    EXPECT_EQ(recorder->races(),
+              1u);  // blocking and per-thread stream are not ordered against each other
   }
 }
 
@@ -166,7 +169,11 @@ TEST_F(DeviceTest, StreamValuesOrderTheRanks) {
     }
     for (const Address* p : {data, flag}) {
       for (int r = 0; r < 2; ++r) {
-        ASSERT_EQ(machine->nccl_window_register({r}, comms[static_cast<size_t>(r)], p[r], 4096, 1, 64, &handle).error, 0);
+        ASSERT_EQ(machine
+                      ->nccl_window_register({r}, comms[static_cast<size_t>(r)], p[r], 4096, 1, 64,
+                                             &handle)
+                      .error,
+                  0);
       }
     }
     machine->take_completions();
@@ -185,6 +192,13 @@ TEST_F(DeviceTest, StreamValuesOrderTheRanks) {
     EXPECT_EQ(finish(machine->stream_synchronize({1}, receiver)), 0);
     EXPECT_EQ(get<uint32_t>(1, local, 16), std::vector<uint32_t>(16, 77)) << fault();
     // Two hosts' own writes of the flags race with nothing; the flag itself is synchronisation.
+    const Trace& trace = machine->trace();
+    for (const TraceOp& op : trace.ops) {
+      if (op.kind != OpKind::kWaitValue) continue;
+      ASSERT_GE(op.n_dependencies, 1u);
+      EXPECT_EQ(trace.ops[trace.dependencies[op.first_dependency + op.n_dependencies - 1]].kind,
+                OpKind::kWriteValue);
+    }
     size_t on_data = 0;
     for (const auto& touch : recorder->touches) on_data += touch.begin == data[1] ? 1 : 0;
     EXPECT_EQ(on_data, 2u);
@@ -265,7 +279,8 @@ TEST_F(DeviceTest, OneSeedOneOrder) {
 TEST_F(DeviceTest, ADelayedRankGoesLast) {
   make(2, ScheduleKind::kDelayRank);
   ASSERT_EQ(machine->launch_host_function({0}, stream(0), 0, 0).error, 0);
-  for (uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(machine->launch_host_function({1}, stream(1), 0, i).error, 0);
+  for (uint64_t i = 1; i <= 3; ++i)
+    ASSERT_EQ(machine->launch_host_function({1}, stream(1), 0, i).error, 0);
   drain();
   ASSERT_EQ(called.size(), 4u);
   EXPECT_EQ(called.back(), 0u);

@@ -19,7 +19,8 @@ constexpr const char* kGolden =
 class PredictTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto loaded = load_hardware(real_files(), std::string(SCULLER_SOURCE_DIR) + "/profiles/h200x2.toml");
+    auto loaded =
+        load_hardware(real_files(), std::string(SCULLER_SOURCE_DIR) + "/profiles/h200x2.toml");
     ASSERT_TRUE(loaded) << loaded.error().text();
     hardware = std::move(*loaded);
   }
@@ -38,7 +39,8 @@ class PredictTest : public ::testing::Test {
   Hardware hardware;
 };
 
-// Medians measured on two H200, µs: bench/results/gemm_allgather/h200x2-1-ladder.jsonl. 0: not measured.
+// Medians measured on two H200, µs: bench/results/gemm_allgather/h200x2-1-ladder.jsonl. 0: not
+// measured.
 struct Measured {
   Size size;
   double nccl, nccl_sym, overlap, copy2, copy4, copy8, tile, tile256, fused, split;
@@ -54,8 +56,10 @@ TEST_F(PredictTest, BaselinesAndSeedsComeWithinTheirMeasurements) {
     const auto near = [&](const char* what, const Trace& trace, double measured) {
       if (measured == 0) return;
       const double ratio = us(trace, m.size) / measured;
-      EXPECT_GT(ratio, 0.85) << what << " K " << m.size.k << ": " << ratio * measured << " against " << measured;
-      EXPECT_LT(ratio, 1.15) << what << " K " << m.size.k << ": " << ratio * measured << " against " << measured;
+      EXPECT_GT(ratio, 0.85) << what << " K " << m.size.k << ": " << ratio * measured << " against "
+                             << measured;
+      EXPECT_LT(ratio, 1.15) << what << " K " << m.size.k << ": " << ratio * measured << " against "
+                             << measured;
     };
     near("nccl", sequential(2, kEmulated, false), m.nccl);
     near("nccl_sym", sequential(2, kEmulated, true), m.nccl_sym);
@@ -73,10 +77,10 @@ TEST_F(PredictTest, BaselinesAndSeedsComeWithinTheirMeasurements) {
 TEST_F(PredictTest, TheOrderAtTheFirstSizeIsTheMeasuredOne) {
   const Size size = kMeasured[0].size;
   const std::vector<double> rising{
-      us(copy_engine(2, kEmulated, 8), size),     us(copy_engine(2, kEmulated, 4), size),
-      us(copy_engine(2, kEmulated, 2), size),     us(seed(2, kEmulated, kPush, true), size),
-      us(overlapped(2, kEmulated, 4), size),      us(sequential(2, kEmulated, true), size),
-      us(seed(2, kEmulated, kTileStore), size),         us(sequential(2, kEmulated, false), size)};
+      us(copy_engine(2, kEmulated, 8), size),   us(copy_engine(2, kEmulated, 4), size),
+      us(copy_engine(2, kEmulated, 2), size),   us(seed(2, kEmulated, kPush, true), size),
+      us(overlapped(2, kEmulated, 4), size),    us(sequential(2, kEmulated, true), size),
+      us(seed(2, kEmulated, kTileStore), size), us(sequential(2, kEmulated, false), size)};
   for (size_t i = 1; i < rising.size(); ++i) EXPECT_GT(rising[i], rising[i - 1]) << i;
 }
 
@@ -140,7 +144,8 @@ TEST_F(PredictTest, CopiesSlowTheGemmAndSharedLinksSlowCopies) {
     two.copy(r, 1, 1, 1 - r);
     two.copy(r, 2, 1, 1 - r);
   }
-  EXPECT_NEAR(us(two.trace, size) / us(one.trace, size), 2 * hardware.rates.copy / hardware.rates.link, 0.08);
+  EXPECT_NEAR(us(two.trace, size) / us(one.trace, size),
+              2 * hardware.rates.copy / hardware.rates.link, 0.08);
 }
 
 TEST_F(PredictTest, TheLastIterationCounts) {
@@ -187,7 +192,8 @@ TEST_F(PredictTest, AKernelThatMeetsWaitsForTheSlowerRank) {
 }
 
 TEST_F(PredictTest, TheHarnessBarrierIsLeftOut) {
-  // What the job mode leaves: the mark, the barrier, the host's wait, the iteration, the closing wait.
+  // What the job mode leaves: the mark, the barrier, the host's wait, the iteration, the closing
+  // wait.
   const Size size = kMeasured[0].size;
   const auto build = [&](bool barrier) {
     TraceBuilder b(2, kEmulated);

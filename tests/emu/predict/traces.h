@@ -1,4 +1,5 @@
-// Traces as the device layer leaves them, of gemm_allgather's baselines at an emulated size, built call by call.
+// Traces as the device layer leaves them, of gemm_allgather's baselines at an emulated size, built
+// call by call.
 #pragma once
 
 #include <string>
@@ -18,7 +19,8 @@ inline task::Work work_of(const Size& size, int ranks) {
   const double rows = static_cast<double>(size.s) / ranks;
   const auto k = static_cast<double>(size.k);
   const auto n = static_cast<double>(size.n);
-  return task::Work{2 * rows * k * n, 2 * (rows * k + n * k + static_cast<double>(size.s) * n), 2 * rows * n * (ranks - 1)};
+  return task::Work{2 * rows * k * n, 2 * (rows * k + n * k + static_cast<double>(size.s) * n),
+                    2 * rows * n * (ranks - 1)};
 }
 
 class TraceBuilder {
@@ -26,7 +28,8 @@ class TraceBuilder {
   TraceBuilder(int ranks, Size size) : n_(ranks), size_(size) {
     for (int r = 0; r < n_; ++r) mark(r, "opened");
   }
-  uint32_t add(int rank, uint32_t stream, OpKind kind, const std::string& name, std::vector<uint32_t> after = {}) {
+  uint32_t add(int rank, uint32_t stream, OpKind kind, const std::string& name,
+               std::vector<uint32_t> after = {}) {
     TraceOp op;
     op.kind = kind;
     op.rank = static_cast<int16_t>(rank);
@@ -64,7 +67,8 @@ class TraceBuilder {
     op.peer = static_cast<int16_t>(peer);
     return id;
   }
-  uint32_t kernel(int rank, uint32_t stream, const std::string& name, const GridCounters& counters) {
+  uint32_t kernel(int rank, uint32_t stream, const std::string& name,
+                  const GridCounters& counters) {
     const uint32_t id = add(rank, stream, OpKind::kKernel, name);
     trace.ops[id].grid = static_cast<uint32_t>(trace.grids.size());
     TraceGrid grid;
@@ -86,9 +90,12 @@ struct Recorded {
   uint64_t instructions, tensor_flops, loads, stores, peer_stores, shared, transactions;
   uint32_t blocks, resident, threads;
 };
-inline constexpr Recorded kTileStore{"gemm_tile_store", 135595, 67108864, 1049668, 262212, 262148, 4982792, 49171, 8, 264, 256};
-inline constexpr Recorded kTileStore256{"gemm_tile_store", 108395, 67108864, 787492, 262180, 262148, 3671044, 40975, 4, 132, 256};
-inline constexpr Recorded kKernelFused{"gemm_push", 130320, 67108864, 1329596, 262272, 262208, 4718592, 57826, 24, 264, 256};
+inline constexpr Recorded kTileStore{"gemm_tile_store", 135595, 67108864, 1049668, 262212, 262148,
+                                     4982792,           49171,  8,        264,     256};
+inline constexpr Recorded kTileStore256{"gemm_tile_store", 108395, 67108864, 787492, 262180, 262148,
+                                        3671044,           40975,  4,        132,    256};
+inline constexpr Recorded kKernelFused{"gemm_push", 130320, 67108864, 1329596, 262272, 262208,
+                                       4718592,     57826,  24,       264,     256};
 inline constexpr Recorded kPush{"push", 68927, 0, 394956, 256, 262656, 0, 18035, 64, 264, 512};
 inline constexpr Recorded kBarrier{"closing_barrier", 86, 0, 132, 4, 4, 0, 4, 1, 4224, 32};
 
@@ -147,7 +154,8 @@ inline Trace copy_engine(int ranks, Size size, int chunks) {
       }
     }
     for (int d = 1; d < ranks; ++d) {
-      const uint32_t sent = b.add(r, static_cast<uint32_t>(1 + d), OpKind::kEventRecord, "cudaEventRecord");
+      const uint32_t sent =
+          b.add(r, static_cast<uint32_t>(1 + d), OpKind::kEventRecord, "cudaEventRecord");
       b.add(r, 1, OpKind::kEventWait, "cudaStreamWaitEvent", {sent});
     }
     b.kernel(r, 1, kBarrier.kernel, counters_of(kBarrier));
