@@ -7,9 +7,7 @@
 namespace sculler::emu {
 namespace {
 
-// With no proof that a warp goes in circles (poll.cpp), this many fruitless visits of all of them
-// count as one.
-constexpr uint64_t kCircles = 20'000;
+constexpr uint64_t kQuietWarp = 2'000;  // instructions a warp, on top of EngineConfig::quiet_limit
 constexpr size_t kLooks = 4;            // at parked warps between two slices
 constexpr uint64_t kSoftSlices = 1024;  // that a warp which only seems to wait is left alone
 constexpr uint64_t kClockJump =
@@ -90,21 +88,16 @@ void Engine::Impl::look_at_parked(bool all) {
     if (!parked[k]->park) unpark(k);
 }
 
-uint64_t Engine::Impl::progress() const {
-  uint64_t n = 0;
-  for (const auto& g : grids) n += g->finished + g->next;
-  return n;
-}
-
-// All that can run has read the same values again and again, and memory has not changed meanwhile.
+// Memory has not changed for long, and every warp waits at a barrier or has looked at memory
+// meanwhile: they go in circles that poll.cpp cannot prove, for example through block barriers.
 bool Engine::Impl::circling() const {
   bool any = false;
   for (const auto& g : grids)
     for (const auto& b : g->resident)
       for (const auto& w : b->warps) {
-        if (w->done || w->park || !w->queued) continue;
+        if (w->done || vm::runnable_groups(*w) == 0) continue;
         any = true;
-        if (w->spin.pc == ~0u || w->spin.repeats < kCircles) return false;
+        if (w->last_poll < quiet_since || w->last_clock >= quiet_since) return false;
       }
   return any;
 }
@@ -152,10 +145,12 @@ bool Engine::Impl::after_slice(vm::Warp& w, vm::SliceEnd end) {
 
 Engine::Stop Engine::Impl::run(uint64_t budget) {
   const uint64_t end = machine.instructions + std::min(budget, ~uint64_t{0} - machine.instructions);
+  // What was written from outside does not count in the epoch.
+  for (size_t k = parked.size(); k-- > 0;)
+    if (parked[k]->park && !parked[k]->watch_only) unpark(k);
   look_at_parked(true);
   machine.fault = Fault{};
   idle_yields = 0;
-  uint64_t circle_check = 0;
   while (true) {
     admit();
     if (!finished.empty()) return Stop::kGridDone;
@@ -190,15 +185,18 @@ Engine::Stop Engine::Impl::run(uint64_t budget) {
     if (idle_yields > 4 * (scheduler.size() + 1)) {
       machine.clock_bonus += kClockJump;
       idle_yields = 0;
-      if (++circle_check % 256 == 0) {
-        const uint64_t now = progress();
-        if (stall_epoch == machine.epoch && stall_progress == now) {
-          if (circling()) return Stop::kStalled;
-        } else {
-          stall_epoch = machine.epoch;
-          stall_progress = now;
-        }
+    }
+    if (machine.epoch != quiet_epoch || changes != quiet_changes) {
+      quiet_epoch = machine.epoch;
+      quiet_changes = changes;
+      quiet_since = machine.instructions;
+    } else if (machine.instructions - quiet_since >
+               config.quiet_limit + kQuietWarp * (scheduler.size() + parked.size())) {
+      if (circling()) {
+        quiet_since = machine.instructions;
+        return Stop::kStalled;
       }
+      quiet_since = machine.instructions;
     }
   }
 }

@@ -54,6 +54,9 @@ struct EngineConfig {
   Observer* observer =
       nullptr;              // null: no race and initialisation checks; bounds are always checked
   uint64_t step_limit = 0;  // warp instructions over the whole job, 0 = none: then TIMEOUT
+  // Warp instructions without a change of memory after which a machine whose warps all poll counts
+  // as stalled, where it cannot be proved at once.
+  uint64_t quiet_limit = 10'000'000;
 };
 
 using ModuleId = uint32_t;

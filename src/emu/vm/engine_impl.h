@@ -65,7 +65,8 @@ struct Engine::Impl final : vm::Wakes {
   size_t parked_next = 0;
   uint64_t slices = 0;
   uint64_t idle_yields = 0;  // slices in a row that only waited
-  uint64_t stall_epoch = 0, stall_progress = 0, stall_start = 0;
+  // Since when memory has not changed and no block has come or gone.
+  uint64_t quiet_epoch = 0, quiet_changes = 0, quiet_since = 0, changes = 0;
 
   uint32_t blocks_per_sm(const vm::Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const;
   Result<GridId> launch(const LaunchRequest& request);
@@ -84,7 +85,6 @@ struct Engine::Impl final : vm::Wakes {
   void unpark(size_t index);
   bool after_slice(vm::Warp& w, vm::SliceEnd end);  // false: stop
   [[nodiscard]] bool circling() const;
-  [[nodiscard]] uint64_t progress() const;
 };
 
 }  // namespace sculler::emu

@@ -250,7 +250,6 @@ void complete_barrier(Block& block, uint32_t id, Wakes& wakes) {
     wakes.wake(w);
   }
   if (observer != nullptr) observer->barrier(arrived, n_arrived, waited, n_waited);
-  ++block.grid->progress;
 }
 
 void exit_lanes(Warp& w, Wakes& wakes) {
@@ -301,7 +300,7 @@ void start_warp(Warp& w) {
   for (auto& c : w.committed) c = 0;
   w.interactions = w.loads = 0;
   w.spin.pc = ~0u;
-  w.spinning = w.park = w.soft = w.done = w.queued = w.rotate = w.reads_clock = false;
+  w.spinning = w.park = w.soft = w.done = w.queued = w.rotate = false;
   w.stale_slices = 0;
 }
 

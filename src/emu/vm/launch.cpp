@@ -189,6 +189,7 @@ void Engine::Impl::begin_block(vm::Grid& g, uint32_t sm_index) {
       owned->warps.push_back(std::make_unique<vm::Warp>());
   }
   vm::Block& b = *owned;
+  ++changes;
   b.grid = &g;
   b.linear = g.order.empty() ? g.next : g.order[g.next];
   ++g.next;
@@ -236,6 +237,7 @@ void Engine::Impl::begin_block(vm::Grid& g, uint32_t sm_index) {
 
 void Engine::Impl::end_block(vm::Block& b) {
   vm::Grid& g = *b.grid;
+  ++changes;
   if (config.observer != nullptr) config.observer->end_block(g.id, b.linear);
   Sm& sm = sms[static_cast<size_t>(g.request.rank)][b.sm];
   sm.warps -= g.warps_per_block;

@@ -85,7 +85,7 @@ uint64_t clock_now(const Warp& w) {
 template <class T, int kWhat>  // 0 clock, 1 clock_hi, 2 globaltimer in ns (at a nominal 1 GHz)
 Act read_clock(Warp& w, const Op& op) {
   const uint64_t now = clock_now(w) + 1;
-  w.reads_clock = true;
+  w.last_clock = w.machine->instructions;
   const T v = static_cast<T>(kWhat == 1 ? now >> 32 : now);
   each_lane(w.write, lanes<T>(w, op.o[0]), [=](int) { return v; });
   return Act::kNext;

@@ -77,6 +77,7 @@ void record(Warp& w, uint32_t bytes, const Target& t) {
 
 void note_poll(Warp& w, uint32_t bytes, const Target& t) {
   Spin& s = w.spin;
+  w.last_poll = w.machine->instructions;
   w.spinning = w.soft = false;
   if (s.pc != w.pc || s.mask != w.exec ||
       s.interactions != w.interactions) {  // cheap: most strong loads spin on nothing
@@ -94,6 +95,12 @@ void note_poll(Warp& w, uint32_t bytes, const Target& t) {
   ++s.repeats;
   w.spinning = true;
   w.soft = only_this;
+  // A clock is another input, and need not be in any register now.
+  if (w.last_clock > s.time) {
+    s.time = w.last_clock;
+    s.state = 0;
+    return;
+  }
   if (s.repeats < s.next_try || runnable_groups(w) != 1) return;
   const uint64_t state = state_digest(w);
   if (state == s.state && (only_this || s.epoch == w.machine->epoch)) {

@@ -78,7 +78,7 @@ struct Spin {
   uint64_t repeats = 0, next_try = 4;
   bool armed = false;  // address, pointer and data are those of the last visit
   uint64_t state = 0;  // digest of registers and groups, 0 = not taken
-  uint64_t epoch = 0, interactions = 0, loads = 0;
+  uint64_t epoch = 0, interactions = 0, loads = 0, time = 0;
   Address address[kWarpSize];
   const uint8_t* pointer[kWarpSize];
   uint8_t data[kWarpSize * 16];  // lane i at i * bytes
@@ -139,8 +139,10 @@ struct Warp {
   bool watch_only = false;  // the change has to be in what it reads
   bool soft = false;        // not proven, but not worth running before something happens
   uint64_t soft_until = 0;  // slices of the machine
-  bool queued = false, running = false, done = false, reads_clock = false;
+  bool queued = false, running = false, done = false;
   uint64_t priority = 0;
+  uint64_t last_poll = 0,
+           last_clock = 0;  // when it polled, read a clock: the machine's instructions
 };
 
 struct BarrierState {
@@ -180,7 +182,6 @@ struct Grid {
   std::vector<uint32_t> order;  // of admission; empty = 0, 1, 2 ...
   std::vector<std::unique_ptr<Block>> resident;
   Address workspace = 0;  // of a cooperative grid
-  uint64_t progress = 0;  // barriers completed, for tests of liveness
   GridCounters counters;
   uint64_t shared_bytes = 0;  // a block, static and dynamic
   uint32_t block_registers = 0, block_shared = 0;

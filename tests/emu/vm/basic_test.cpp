@@ -212,6 +212,28 @@ TEST(Stall, BarrierThatSomeLanesNeverReach) {
   EXPECT_TRUE(barrier && spin);
 }
 
+TEST(Stall, PollingThroughBlockBarriers) {
+  EngineConfig config;
+  config.quiet_limit = 50'000;
+  Job job(config);
+  job.load("basic.ptx");
+  auto *flag = job.allocate<int>(1), *out = job.allocate<int>(64);
+  job.launch(0, "poll_together", 1, 64, flag, out);
+  ASSERT_EQ(job.finish(200'000'000), Stop::kStalled);
+  *flag = 4;
+  ASSERT_EQ(job.finish(), Stop::kIdle);
+  EXPECT_EQ(out[63], 4);
+}
+
+TEST(Stall, WaitsBoundedByTheClockEnd) {
+  Job job;
+  job.load("basic.ptx");
+  auto *flag = job.allocate<int>(1), *out = job.allocate<int>(1);
+  job.launch(0, "give_up", 1, 32, flag, 5'000'000'000ll, out);
+  ASSERT_EQ(job.finish(50'000'000), Stop::kIdle);
+  EXPECT_EQ(*out, -1);
+}
+
 TEST(Stall, GridLargerThanTheMachineThatSpins) {
   EngineConfig config;
   config.limits.sms = 2;

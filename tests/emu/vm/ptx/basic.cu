@@ -66,3 +66,23 @@ extern "C" __global__ void dynamic(int* out, int n) {
   __syncthreads();
   out[threadIdx.x] = buffer[(threadIdx.x + n) % blockDim.x];
 }
+// Polling through block barriers: every warp goes in circles, none alone.
+extern "C" __global__ void poll_together(volatile int* flag, int* out) {
+  __shared__ int done;
+  for (;;) {
+    if (threadIdx.x == 0) done = *flag;
+    __syncthreads();
+    if (done) break;
+    __syncthreads();
+  }
+  out[threadIdx.x] = done;
+}
+extern "C" __global__ void give_up(volatile int* flag, long long ticks, int* out) {
+  const long long start = clock64();
+  while (*flag == 0)
+    if (clock64() - start > ticks) {
+      *out = -1;
+      return;
+    }
+  *out = 1;
+}
