@@ -1,5 +1,6 @@
 #include "emu/vm/access.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sculler::emu::vm {
@@ -57,6 +58,16 @@ uint32_t sectors(const Target& t, uint32_t mask, uint32_t bytes) {
     return static_cast<uint32_t>(((t.address[last] + bytes - 1) >> 5) - (t.address[first] >> 5) +
                                  1);
   }
+  // In rising order, as lanes usually are, neighbours tell.
+  if (mask == ~0u) {
+    uint32_t steps = 0, falls = 0;
+    for (int i = 1; i < 32; ++i) {
+      const uint64_t now = t.address[i] >> 5, before = t.address[i - 1] >> 5;
+      steps += now != before ? 1u : 0u;
+      falls += static_cast<int64_t>(now) < static_cast<int64_t>(before) ? 1u : 0u;
+    }
+    if (falls == 0) return steps + 1;
+  }
   uint64_t seen[64] = {};
   uint32_t n = 0;
   for_mask(mask, [&](int i) {
@@ -93,11 +104,38 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
     }
     t.contiguous = false;
   }
+  // Scattered, but mostly within one allocation.
+  int64_t low = INT64_MAX, high = INT64_MIN;
+  if (m == ~0u) {
+    for (int i = 0; i < 32; ++i) {
+      const auto at = static_cast<int64_t>(t.address[i]);
+      low = at < low ? at : low;
+      high = at > high ? at : high;
+    }
+  } else {
+    for_mask(m, [&](int i) {
+      const auto at = static_cast<int64_t>(t.address[i]);
+      low = std::min(low, at);
+      high = std::max(high, at);
+    });
+  }
+  if (low > 0) {
+    const auto span = static_cast<uint64_t>(high - low) + bytes;
+    if (const Allocation* a = w.memory->reach(w.rank, static_cast<Address>(low), span)) {
+      std::memcpy(t.pointer, t.address, sizeof t.pointer);
+      count(w, *a, access, static_cast<uint64_t>(std::popcount(m)) * bytes);
+      w.counters->global_transactions += sectors(t, m, bytes);
+      return true;
+    }
+  }
   const Allocation* a = nullptr;
+  uint64_t here = 0;  // bytes of `a`, not counted yet
   for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
     const int i = std::countr_zero(rest);
     const Address at = t.address[i];
     if (a == nullptr || at < a->begin || at - a->begin > a->bytes - bytes) {
+      if (a != nullptr) count(w, *a, access, here);
+      here = 0;
       a = w.memory->reach(w.rank, at, bytes);
       if (a == nullptr) {
         const Finding* f = w.memory->check(w.rank, at, bytes);
@@ -105,8 +143,9 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
       }
     }
     t.pointer[i] = reinterpret_cast<uint8_t*>(at);
-    count(w, *a, access, bytes);
+    here += bytes;
   }
+  count(w, *a, access, here);
   w.counters->global_transactions += sectors(t, m, bytes);
   return true;
 }

@@ -107,7 +107,8 @@ Memory::Memory(int n_ranks, uint64_t bytes_per_rank, Observer* observer)
   for (int r = 0; r < n_ranks; ++r) {
     const Address device = kDeviceBase + uint64_t(r) * kRankStride,
                   host = kHostBase + uint64_t(r) * kRankStride;
-    map_fixed(device, bytes_, -1);
+    // Lanes and blocks jump about: large pages where the system lends them.
+    (void)madvise(map_fixed(device, bytes_, -1), bytes_, MADV_HUGEPAGE);
     const int fd = memfd_create("sculler-host-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     impl_->fds[r] = fd;
     if (fd < 0 || ftruncate(fd, off_t(bytes_)) != 0 ||

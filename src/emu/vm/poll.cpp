@@ -67,6 +67,7 @@ void record(Warp& w, uint32_t bytes, const Target& t) {
     std::memcpy(s.data + static_cast<uint32_t>(i) * bytes, s.pointer[i], bytes);
   });
   s.bytes = bytes;
+  s.block = t.contiguous && w.exec == ~0u ? t.base : nullptr;
   s.repeats = 0;
   s.next_try = 2;
   s.state = 0;
@@ -118,6 +119,17 @@ void note_poll(Warp& w, uint32_t bytes, const Target& t) {
 bool still_parked(const Warp& w) {
   const Spin& s = w.spin;
   if (w.park && !w.watch_only && s.epoch != w.machine->epoch) return false;
+  if (s.block != nullptr) return std::memcmp(s.block, s.data, size_t{s.bytes} * kWarpSize) == 0;
+  uint64_t apart = 0;
+  if (s.bytes == 4) {
+    for_mask(s.mask, [&](int i) {
+      uint32_t now, then;
+      std::memcpy(&now, s.pointer[i], 4);
+      std::memcpy(&then, s.data + i * 4, 4);
+      apart |= now ^ then;
+    });
+    return apart == 0;
+  }
   bool same = true;
   for_mask(s.mask, [&](int i) {
     same = same &&

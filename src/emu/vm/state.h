@@ -80,6 +80,7 @@ struct Spin {
   uint64_t state = 0;  // digest of registers and groups, 0 = not taken
   uint64_t epoch = 0, interactions = 0, loads = 0, time = 0;
   Address address[kWarpSize];
+  const uint8_t* block = nullptr;  // where all lanes read side by side
   const uint8_t* pointer[kWarpSize];
   uint8_t data[kWarpSize * 16];  // lane i at i * bytes
 };
