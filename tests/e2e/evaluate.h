@@ -42,6 +42,7 @@ inline json job_line(const std::string& task, const std::string& name, const std
 struct Answer {
   std::vector<json> verdicts;  // in order of arrival
   std::string raw, errors;
+  std::string ended;  // how the evaluator did
   int code = -1;
 };
 
@@ -60,6 +61,7 @@ inline Answer evaluate(const std::vector<json>& jobs, const std::string& spool =
     return answer;
   }
   answer.code = result->status.code;
+  answer.ended = result->status.text();
   answer.raw = result->out;
   answer.errors = result->err;
   std::istringstream lines(result->out);
@@ -69,7 +71,7 @@ inline Answer evaluate(const std::vector<json>& jobs, const std::string& spool =
 
 inline json evaluate_one(const json& job) {
   auto answer = evaluate({job});
-  EXPECT_EQ(answer.verdicts.size(), 1U) << answer.raw << answer.errors;
+  EXPECT_EQ(answer.verdicts.size(), 1U) << answer.raw << answer.errors << answer.ended;
   return answer.verdicts.empty() ? json::object() : answer.verdicts[0];
 }
 
