@@ -119,12 +119,12 @@ Speed lsa_barrier(bool checked) {
 }
 Speed copy16(bool checked) {
   Bench b(1, checked);
-  const uint64_t bytes = uint64_t{8} << 20;
+  const uint64_t bytes = uint64_t{1} << 20;
   const Address from = b.memory(0, bytes), to = b.memory(0, bytes);
   std::memset(reinterpret_cast<void*>(from), 1, bytes);
   Speed sum;
-  for (int k = 0; k < 16; ++k) {  // one after the other, as a stream has them
-    b.launch(0, "copy16", {132, 1, 1}, 256, from, to, bytes / 16);
+  for (int k = 0; k < 64; ++k) {  // one after the other, as a stream has them
+    b.launch(0, "copy16", {16, 1, 1}, 256, from, to, bytes / 16);
     sum = b.run();
   }
   return sum;

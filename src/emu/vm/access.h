@@ -33,7 +33,8 @@ bool resolve_addresses(Warp& w, const Op& op, Space space, uint32_t bytes, Acces
 // Tells the observer and the spin detector.
 void report(Warp& w, const Op& op, uint32_t bytes, Access access, const Target& t, uint32_t wrote);
 // A strong load or failed atomic: does this warp go in circles?
-void note_poll(Warp& w, uint32_t bytes, const Target& t);
+// `likely`: record at once, not only when it comes back.
+void note_poll(Warp& w, uint32_t bytes, const Target& t, bool likely = false);
 void note_store(Warp& w, bool changed);
 
 [[nodiscard]] inline uint8_t* lane_pointer(const Target& t, int lane, uint32_t bytes) {

@@ -12,6 +12,18 @@ inline bool is_strong(const Op& op) {
   return op.order != static_cast<uint8_t>(Order::kWeak);
 }
 
+// The same value read again, with nothing but this load in between, is not news: what the warp
+// waits for has not come.
+inline void note_and_report(Warp& w, const Op& op, uint32_t bytes, const Target& t) {
+  if (is_strong(op)) {
+    ++w.loads;
+    note_poll(w, bytes, t, true);
+    if (w.spinning && w.soft) return;
+    --w.loads;
+  }
+  report(w, op, bytes, Access::kLoad, t, 0);
+}
+
 // Mem as it lies in memory, Row as registers hold it, kN elements. op.c: bits of a narrow
 // destination.
 template <class Mem, class Row>
@@ -62,16 +74,14 @@ Act load(Warp& w, const Op& op) {
   constexpr uint32_t kBytes = sizeof(Mem) * kN;
   Target t;
   if (!resolve(w, op, kBytes, Access::kLoad, t)) return Act::kFault;
-  report(w, op, kBytes, Access::kLoad, t, 0);
-  if (is_strong(op)) note_poll(w, kBytes, t);
+  note_and_report(w, op, kBytes, t);
   fill_lanes<Mem, Row, kN>(w, op, t);
   return w.spinning ? Act::kYield : Act::kNext;
 }
 Act load_128(Warp& w, const Op& op) {
   Target t;
   if (!resolve(w, op, 16, Access::kLoad, t)) return Act::kFault;
-  report(w, op, 16, Access::kLoad, t, 0);
-  if (is_strong(op)) note_poll(w, 16, t);
+  note_and_report(w, op, 16, t);
   auto* d = lanes<uint64_t>(w, op.o[0]);
   for_mask(w.exec, [&](int i) {
     uint64_t v[2];
@@ -95,6 +105,17 @@ Act load_param(Warp& w, const Op& op) {
   return Act::kNext;
 }
 
+// Whether a store changes memory matters where somebody polls: those who wait for changes must see
+// each, and those who write the same again and again must not count as alive. Else the old bytes
+// need not be fetched.
+constexpr uint64_t kPollMemory = 100'000;  // instructions
+template <size_t kBytes>
+bool put(const Warp& w, uint8_t* to, const void* from) {
+  if (w.machine->instructions - w.block->last_poll < kPollMemory) return replace<kBytes>(to, from);
+  std::memcpy(to, from, kBytes);
+  return true;
+}
+
 template <class Mem, class Row, int kN>
 Act store(Warp& w, const Op& op) {
   constexpr uint32_t kBytes = sizeof(Mem) * kN;
@@ -106,7 +127,7 @@ Act store(Warp& w, const Op& op) {
   bool changed = false;
   if (t.contiguous && w.exec == ~0u) {
     if constexpr (kN == 1 && sizeof(Mem) == sizeof(Row)) {
-      changed = replace<32 * sizeof(Row)>(t.base, s[0]);
+      changed = put<32 * sizeof(Row)>(w, t.base, s[0]);
     } else {
       alignas(32) Mem v[32 * kN];
       if constexpr (kN == 4 && sizeof(Mem) == 4 && sizeof(Row) == 4)
@@ -117,7 +138,7 @@ Act store(Warp& w, const Op& op) {
 #pragma GCC ivdep
           for (int i = 0; i < 32; ++i) v[i * kN + k] = static_cast<Mem>(in[i]);
         }
-      changed = replace<sizeof v>(t.base, v);
+      changed = put<sizeof v>(w, t.base, v);
     }
   } else {
     for_mask(w.exec, [&](int i) {

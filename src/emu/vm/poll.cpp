@@ -76,9 +76,9 @@ void record(Warp& w, uint32_t bytes, const Target& t) {
 
 }  // namespace
 
-void note_poll(Warp& w, uint32_t bytes, const Target& t) {
+void note_poll(Warp& w, uint32_t bytes, const Target& t, bool likely) {
   Spin& s = w.spin;
-  w.last_poll = w.machine->instructions;
+  w.last_poll = w.block->last_poll = w.machine->instructions;
   w.spinning = w.soft = false;
   if (s.pc != w.pc || s.mask != w.exec ||
       s.interactions != w.interactions) {  // cheap: most strong loads spin on nothing
@@ -88,6 +88,7 @@ void note_poll(Warp& w, uint32_t bytes, const Target& t) {
     s.loads = w.loads;
     s.repeats = 0;
     s.armed = false;
+    if (likely) record(w, bytes, t);
     return;
   }
   const bool only_this = w.loads - s.loads <= 1;

@@ -160,6 +160,7 @@ struct Block {
   uint32_t sm = 0;
   uint32_t window = 0;  // slot of generic shared addresses
   uint32_t live_threads = 0, live_warps = 0;
+  uint64_t last_poll = 0;  // when one of its warps polled: the machine's instructions
   Bytes shared;
   std::vector<std::unique_ptr<Warp>> warps;
   std::array<BarrierState, kBarriers> barriers;
