@@ -1,5 +1,6 @@
-// What a job costs before its candidate does anything: CPU time, all processes, of real sandboxed jobs whose candidate
-// writes 16 numbers, less that of jobs that end after the compile stage (which stand for the evaluator alone).
+// What a job costs before its candidate does anything: CPU time, all processes, of real sandboxed
+// jobs whose candidate writes 16 numbers, less that of jobs that end after the compile stage (which
+// stand for the evaluator alone).
 //   bench_eval_null PROGRAMS [JOBS]     PROGRAMS: folder of sculler-eval
 #include <sys/resource.h>
 
@@ -86,17 +87,28 @@ void write(const fs::path& path, const std::string& text) { std::ofstream(path) 
 double children_ms() {
   rusage used{};
   getrusage(RUSAGE_CHILDREN, &used);
-  const auto ms = [](const timeval& t) { return 1e3 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_usec); };
+  const auto ms = [](const timeval& t) {
+    return 1e3 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_usec);
+  };
   return ms(used.ru_utime) + ms(used.ru_stime);
 }
 
-// CPU milliseconds of one evaluator that answers `n` jobs; everything below it is waited for, so it is counted.
-double cost(const std::string& programs, const fs::path& folder, const std::vector<std::string>& stages, int n, int first) {
+// CPU milliseconds of one evaluator that answers `n` jobs; everything below it is waited for, so it
+// is counted.
+double cost(const std::string& programs, const fs::path& folder,
+            const std::vector<std::string>& stages, int n, int first) {
   std::string input;
   for (int i = 0; i < n; ++i) {
-    nlohmann::json job{{"version", 1}, {"task", folder / "task"}, {"target", "cpu"}, {"profile", ""}, {"n_ranks", 1},
-                       {"candidate", {{"files", {{{"name", "candidate.cpp"}, {"text", kCandidate}}}}}},
-                       {"size", "quick"}, {"seed", first + i}, {"stages", stages}};
+    nlohmann::json job{
+        {"version", 1},
+        {"task", folder / "task"},
+        {"target", "cpu"},
+        {"profile", ""},
+        {"n_ranks", 1},
+        {"candidate", {{"files", {{{"name", "candidate.cpp"}, {"text", kCandidate}}}}}},
+        {"size", "quick"},
+        {"seed", first + i},
+        {"stages", stages}};
     job["job"] = sha256_hex(job.dump());
     input += job.dump() + "\n";
   }
@@ -106,7 +118,8 @@ double cost(const std::string& programs, const fs::path& folder, const std::vect
   const double before = children_ms();
   auto result = run_command(real_processes(), options, input, 600'000);
   if (!result || !result->status.ok()) {
-    std::fprintf(stderr, "sculler-eval failed: %s\n", result ? result->err.c_str() : result.error().text().c_str());
+    std::fprintf(stderr, "sculler-eval failed: %s\n",
+                 result ? result->err.c_str() : result.error().text().c_str());
     std::exit(1);
   }
   int passed = 0;
@@ -140,7 +153,9 @@ int main(int argc, char** argv) {
   const double stub = cost(programs, folder, {"lint", "compile"}, n, 0);
   const double real = cost(programs, folder, {"lint", "compile", "run"}, n, 0);
   fs::remove_all(folder);
-  std::printf("%d jobs: evaluator alone %.2f ms of CPU a job, sandboxed null candidate %.2f ms, difference %.2f ms\n", n,
-              stub / n, real / n, (real - stub) / n);
+  std::printf(
+      "%d jobs: evaluator alone %.2f ms of CPU a job, sandboxed null candidate %.2f ms, difference "
+      "%.2f ms\n",
+      n, stub / n, real / n, (real - stub) / n);
   return 0;
 }

@@ -1,4 +1,5 @@
-// Cost of the orchestrator with the evaluator stubbed: CPU a candidate over the life of a run, memory, size of the store.
+// Cost of the orchestrator with the evaluator stubbed: CPU a candidate over the life of a run,
+// memory, size of the store.
 //   bench_search [candidates] [folder]     one JSON line a decade
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@ using namespace sculler;
 double cpu_ms() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return 1e3 * static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + 1e-3 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  return 1e3 * static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         1e-3 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
 double resident_mib() {
@@ -27,7 +29,8 @@ double resident_mib() {
   return static_cast<double>(parse_int(words[1]).value_or(0) * sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
-// A verdict of the size that real ones have; times fall slowly, so that the best changes again and again.
+// A verdict of the size that real ones have; times fall slowly, so that the best changes again and
+// again.
 class Stub final : public search::Evaluator {
  public:
   Status submit(const std::string& id, std::string) override {
@@ -42,13 +45,19 @@ class Stub final : public search::Evaluator {
     if (count_ == report_at_ + 1) mark_ms_ = cpu_ms();
     if (count_ == report_at_ + 1 + kWindow) {
       const double each = (cpu_ms() - mark_ms_) / kWindow;
-      std::printf("{\"candidates\":%ld,\"cpu_ms_a_candidate\":%.4f,\"resident_mib\":%.1f}\n", report_at_, each, resident_mib());
+      std::printf("{\"candidates\":%ld,\"cpu_ms_a_candidate\":%.4f,\"resident_mib\":%.1f}\n",
+                  report_at_, each, resident_mib());
       std::fflush(stdout);
       report_at_ *= 10;
     }
     const double us = 500.0 + static_cast<double>((count_ * 7919) % 100'003) / 1000.0;
-    std::string verdict = "{\"version\":1,\"job\":\"" + id + "\",\"status\":\"PASSED\",\"stage\":\"emulate\",\"target\":\"emu\",\"latency_us\":{\"median\":" +
-                          std::to_string(us) + ",\"low\":1,\"high\":2,\"kind\":\"predicted\",\"size\":\"default\"},\"percent_sol\":50,\"notes\":[\"" + std::string(1000, 'n') + "\"]}";
+    std::string verdict = "{\"version\":1,\"job\":\"" + id +
+                          "\",\"status\":\"PASSED\",\"stage\":\"emulate\",\"target\":\"emu\","
+                          "\"latency_us\":{\"median\":" +
+                          std::to_string(us) +
+                          ",\"low\":1,\"high\":2,\"kind\":\"predicted\",\"size\":\"default\"},"
+                          "\"percent_sol\":50,\"notes\":[\"" +
+                          std::string(1000, 'n') + "\"]}";
     return std::optional<search::Answer>(search::Answer{std::move(id), std::move(verdict)});
   }
 
@@ -60,11 +69,15 @@ class Stub final : public search::Evaluator {
 };
 
 std::string source_text(int n) {
-  std::string text = "// sculler:directive {\"backend\":\"lsa\"}\n// source " + std::to_string(n) + "\n";
+  std::string text =
+      "// sculler:directive {\"backend\":\"lsa\"}\n// source " + std::to_string(n) + "\n";
   for (const char* name : {"A", "B", "C", "D", "E"}) {
-    text += std::string("// sculler:tune ") + name + " in {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}\n#ifndef " + name + "\n#define " + name + " 4\n#endif\n";
+    text += std::string("// sculler:tune ") + name +
+            " in {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}\n#ifndef " + name + "\n#define " + name +
+            " 4\n#endif\n";
   }
-  while (text.size() < 12'000) text += "__global__ void kernel(float* x) { x[threadIdx.x] += 1.0f; }  // a line of code\n";
+  while (text.size() < 12'000)
+    text += "__global__ void kernel(float* x) { x[threadIdx.x] += 1.0f; }  // a line of code\n";
   return text;
 }
 
@@ -81,7 +94,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::vector<std::shared_ptr<const search::Source>> seeds;
-  for (int i = 0; i < 8; ++i) seeds.push_back(*search::make_source("seed" + std::to_string(i), "seed.cu", source_text(i)));
+  for (int i = 0; i < 8; ++i)
+    seeds.push_back(*search::make_source("seed" + std::to_string(i), "seed.cu", source_text(i)));
   search::TunerSettings tuner_settings;
   tuner_settings.budget = candidates;
   search::Tuner tuner(std::move(seeds), tuner_settings);
@@ -89,7 +103,8 @@ int main(int argc, char** argv) {
   NoProgress progress;
   Log log(real_files(), real_clock(), folder + "/log.jsonl");
   search::RunSettings settings;
-  settings.frame = {"/tasks/toy", "t", "emu", "", "", 2, "emu", "default", search::search_stages("emu"), 1};
+  settings.frame = {
+      "/tasks/toy", "t", "emu", "", "", 2, "emu", "default", search::search_stages("emu"), 1};
   settings.budget = candidates;
   settings.spool = folder + "/spool";
   settings.stop_at_percent_sol = 0;
@@ -104,7 +119,9 @@ int main(int argc, char** argv) {
   }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("{\"candidates\":%ld,\"cpu_ms_a_candidate_overall\":%.4f,\"peak_mib\":%.1f}\n", summary->tally.evaluated, (cpu_ms() - start) / static_cast<double>(summary->tally.evaluated),
+  std::printf("{\"candidates\":%ld,\"cpu_ms_a_candidate_overall\":%.4f,\"peak_mib\":%.1f}\n",
+              summary->tally.evaluated,
+              (cpu_ms() - start) / static_cast<double>(summary->tally.evaluated),
               static_cast<double>(usage.ru_maxrss) / 1024);
   if (argc <= 2) return real_files().remove_all(folder) ? 0 : 1;
   return 0;

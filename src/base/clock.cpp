@@ -24,8 +24,7 @@ class RealClock final : public Clock {
   void sleep_ns(int64_t ns) override {
     if (ns <= 0) return;
     timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &t) == EINTR) {
-    }
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &t) == EINTR) {}
   }
 };
 

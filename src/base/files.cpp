@@ -20,10 +20,14 @@ namespace fs = std::filesystem;
 
 Error system_error(int number, const std::string& path, std::string_view what) {
   if (number == ENOSPC || number == EDQUOT) {
-    return {ErrorCode::kDiskFull, fmt::format("no room left on the disk while {}", what), path, {},
+    return {ErrorCode::kDiskFull,
+            fmt::format("no room left on the disk while {}", what),
+            path,
+            {},
             "free space there or choose another folder"};
   }
-  const ErrorCode code = number == ENOENT || number == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
+  const ErrorCode code =
+      number == ENOENT || number == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
   return {code, fmt::format("{}: {}", what, std::strerror(number)), path, {}, {}};
 }
 
@@ -69,7 +73,8 @@ class RealFiles final : public Files {
       return fail(Error{ErrorCode::kBadInput, "is a folder, a file is expected", path, {}, {}});
     }
     std::string text;
-    text.resize(std::min<uint64_t>(static_cast<uint64_t>(std::max<off_t>(info.st_size, 0)), max_bytes));
+    text.resize(
+        std::min<uint64_t>(static_cast<uint64_t>(std::max<off_t>(info.st_size, 0)), max_bytes));
     std::size_t used = 0;
     for (;;) {
       if (used == text.size()) text.resize(std::max<std::size_t>(4096, used * 2));
@@ -81,7 +86,8 @@ class RealFiles final : public Files {
       if (n == 0) break;
       used += static_cast<std::size_t>(n);
       if (used > max_bytes) {
-        return fail(Error{ErrorCode::kBadInput, fmt::format("is larger than {} bytes", max_bytes), path, {}, {}});
+        return fail(Error{
+            ErrorCode::kBadInput, fmt::format("is larger than {} bytes", max_bytes), path, {}, {}});
       }
     }
     text.resize(used);
@@ -90,7 +96,8 @@ class RealFiles final : public Files {
 
   Status write_atomic(const std::string& path, std::string_view text) override {
     static std::atomic<uint64_t> counter{0};
-    const std::string temporary = fmt::format("{}.tmp.{}.{}", path, ::getpid(), counter.fetch_add(1));
+    const std::string temporary =
+        fmt::format("{}.tmp.{}.{}", path, ::getpid(), counter.fetch_add(1));
     Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (!file.ok()) return fail(system_error(errno, path, "creating it"));
     int error = write_all(file.get(), text);
@@ -153,7 +160,8 @@ class RealFiles final : public Files {
     std::string at = absolute_path(path);
     while (!exists(at) && at != "/") at = parent_path(at);
     struct statvfs info{};
-    if (::statvfs(at.c_str(), &info) != 0) return fail(system_error(errno, at, "asking for free space"));
+    if (::statvfs(at.c_str(), &info) != 0)
+      return fail(system_error(errno, at, "asking for free space"));
     return uint64_t{info.f_bavail} * info.f_frsize;
   }
 };

@@ -1,4 +1,5 @@
-// Files behind an interface. Everything durable goes through write_atomic: a reader sees the old text or the new one.
+// Files behind an interface. Everything durable goes through write_atomic: a reader sees the old
+// text or the new one.
 #pragma once
 
 #include <cstdint>

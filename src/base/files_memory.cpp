@@ -30,7 +30,10 @@ Status MemoryFiles::put(const std::string& path, std::string text) {
   const auto old = files_.find(name);
   const uint64_t others = used() - (old == files_.end() ? 0 : old->second.size());
   if (others + text.size() > capacity_) {
-    return fail(Error{ErrorCode::kDiskFull, "no room left on the disk while writing it", path, {},
+    return fail(Error{ErrorCode::kDiskFull,
+                      "no room left on the disk while writing it",
+                      path,
+                      {},
                       "free space there or choose another folder"});
   }
   files_[name] = std::move(text);
@@ -41,7 +44,8 @@ Result<std::string> MemoryFiles::read(const std::string& path, uint64_t max_byte
   const auto at = files_.find(clean(path));
   if (at == files_.end()) return fail(missing(path));
   if (at->second.size() > max_bytes) {
-    return fail(Error{ErrorCode::kBadInput, fmt::format("is larger than {} bytes", max_bytes), path, {}, {}});
+    return fail(Error{
+        ErrorCode::kBadInput, fmt::format("is larger than {} bytes", max_bytes), path, {}, {}});
   }
   return at->second;
 }
@@ -82,7 +86,8 @@ Status MemoryFiles::mkdirs(const std::string& path) {
 
 Status MemoryFiles::remove_all(const std::string& path) {
   const std::string root = clean(path), below = root + "/";
-  std::erase_if(files_, [&](const auto& f) { return f.first == root || f.first.starts_with(below); });
+  std::erase_if(files_,
+                [&](const auto& f) { return f.first == root || f.first.starts_with(below); });
   std::erase_if(folders_, [&](const auto& f) { return f == root || f.starts_with(below); });
   return {};
 }

@@ -37,14 +37,17 @@ Error key_error(std::string_view key, std::string_view origin, std::string messa
 Result<const json*> need(const json& object, std::string_view key, std::string_view origin,
                          const char* expected) {
   if (!object.is_object()) {
-    return fail(key_error(key, origin, fmt::format("is looked up in {}, not in an object", object.type_name())));
+    return fail(key_error(key, origin,
+                          fmt::format("is looked up in {}, not in an object", object.type_name())));
   }
   const auto at = object.find(key);
-  if (at == object.end()) return fail(key_error(key, origin, fmt::format("is missing ({} expected)", expected)));
+  if (at == object.end())
+    return fail(key_error(key, origin, fmt::format("is missing ({} expected)", expected)));
   return &*at;
 }
 
-Error wrong_type(std::string_view key, std::string_view origin, const char* expected, const json& found) {
+Error wrong_type(std::string_view key, std::string_view origin, const char* expected,
+                 const json& found) {
   return key_error(key, origin, fmt::format("{} expected, {} found", expected, found.type_name()));
 }
 
@@ -65,7 +68,8 @@ Result<json> parse_json(std::string_view text, std::string_view origin, std::siz
     return json::parse(text);
   } catch (const json::parse_error& e) {
     const std::size_t at = std::min(e.byte, text.size());
-    const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    const auto line =
+        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
     error.file = fmt::format("{}:{}", origin, line + 1);
     std::string what = e.what();
     const auto colon = what.find(": ");

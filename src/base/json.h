@@ -10,8 +10,9 @@
 
 namespace sculler {
 
-// Bounded: at most `max_bytes` of text and `max_depth` nested brackets. `origin` is a path or a word for the sender; it
-// becomes Error.file ("origin:line"). Duplicate keys: the last one wins, as nlohmann does.
+// Bounded: at most `max_bytes` of text and `max_depth` nested brackets. `origin` is a path or a
+// word for the sender; it becomes Error.file ("origin:line"). Duplicate keys: the last one wins, as
+// nlohmann does.
 [[nodiscard]] Result<nlohmann::json> parse_json(std::string_view text, std::string_view origin,
                                                 std::size_t max_bytes = std::size_t{64} << 20,
                                                 int max_depth = 64);
@@ -33,9 +34,11 @@ namespace sculler {
                                     std::string_view origin);
 // A pointer into `object`, which must outlive it.
 [[nodiscard]] Result<const nlohmann::json*> get_object(const nlohmann::json& object,
-                                                       std::string_view key, std::string_view origin);
+                                                       std::string_view key,
+                                                       std::string_view origin);
 [[nodiscard]] Result<const nlohmann::json*> get_array(const nlohmann::json& object,
-                                                      std::string_view key, std::string_view origin);
+                                                      std::string_view key,
+                                                      std::string_view origin);
 
 // Optional members: `fallback` where the key is missing or of another type.
 [[nodiscard]] std::string string_or(const nlohmann::json& object, std::string_view key,

@@ -50,7 +50,8 @@ std::vector<std::pair<pid_t, pid_t>> process_table() {
   return table;
 }
 
-// Kills all descendants of `roots` (and them) until a scan finds no new one. Stopped first, so that they cannot fork.
+// Kills all descendants of `roots` (and them) until a scan finds no new one. Stopped first, so that
+// they cannot fork.
 void kill_descendants(std::set<pid_t> tree) {
   for (int round = 0; round < 16; ++round) {
     const auto table = process_table();
@@ -119,11 +120,12 @@ class RealChild final : public Child {
   }
 
   void kill_tree() override {
-    // The group may outlive its leader, so it is signalled even when the leader has been reaped: but then its number
-    // may be another's, so only before.
+    // The group may outlive its leader, so it is signalled even when the leader has been reaped:
+    // but then its number may be another's, so only before.
     if (status_) return;
     siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_) {
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == pid_) {
       // A zombie has no children any more; what it left in its group still carries its number.
       if (group_) ::kill(-pid_, SIGKILL);
       return;
@@ -150,7 +152,8 @@ struct Prepared {
   std::string program;
 };
 
-// What the child does between fork and exec: only async-signal-safe calls. Returns errno of the step that failed.
+// What the child does between fork and exec: only async-signal-safe calls. Returns errno of the
+// step that failed.
 struct ChildPlan {
   const SpawnOptions* options = nullptr;
   const Prepared* prepared = nullptr;
@@ -162,7 +165,8 @@ struct ChildPlan {
     if (!value) return true;
     rlimit current{};
     if (getrlimit(what, &current) != 0) return false;
-    const rlim_t wanted = current.rlim_max == RLIM_INFINITY ? *value : std::min<rlim_t>(*value, current.rlim_max);
+    const rlim_t wanted =
+        current.rlim_max == RLIM_INFINITY ? *value : std::min<rlim_t>(*value, current.rlim_max);
     const rlimit r{wanted, wanted};
     return setrlimit(what, &r) == 0;
   }
@@ -191,9 +195,8 @@ struct ChildPlan {
     setrlimit(RLIMIT_CORE, &no_core);
     const ProcessLimits& l = o.limits;
     if (!limit(RLIMIT_CPU, l.cpu_seconds) || !limit(RLIMIT_AS, l.address_space_bytes) ||
-        !limit(RLIMIT_DATA, l.data_bytes) ||
-        !limit(RLIMIT_FSIZE, l.file_bytes) || !limit(RLIMIT_NPROC, l.processes) ||
-        !limit(RLIMIT_MEMLOCK, l.memlock_bytes)) {
+        !limit(RLIMIT_DATA, l.data_bytes) || !limit(RLIMIT_FSIZE, l.file_bytes) ||
+        !limit(RLIMIT_NPROC, l.processes) || !limit(RLIMIT_MEMLOCK, l.memlock_bytes)) {
       stop(2);
     }
     if (o.nice != 0) (void)!::nice(o.nice);
@@ -246,7 +249,11 @@ Result<int> open_stdio(const Stdio& io, bool input) {
       break;
   }
   if (fd < 0) {
-    return fail(Error{ErrorCode::kIo, fmt::format("opening it for a child: {}", std::strerror(errno)), io.path, {}, {}});
+    return fail(Error{ErrorCode::kIo,
+                      fmt::format("opening it for a child: {}", std::strerror(errno)),
+                      io.path,
+                      {},
+                      {}});
   }
   return fd;
 }
@@ -314,24 +321,27 @@ class RealProcesses final : public Processes {
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
     if (pid < 0) {
       close_all();
-      return fail(ErrorCode::kIo, fmt::format("starting {}: {}", options.argv[0], std::strerror(number)));
+      return fail(ErrorCode::kIo,
+                  fmt::format("starting {}: {}", options.argv[0], std::strerror(number)));
     }
     close_fd(report[1]);
     for (int& fd : there) close_fd(fd);
     int message[2] = {0, 0};
     ssize_t n = 0;
-    do {
-      n = ::read(report[0], message, sizeof message);
-    } while (n < 0 && errno == EINTR);
+    do { n = ::read(report[0], message, sizeof message); } while (n < 0 && errno == EINTR);
     close_fd(report[0]);
-    auto child = std::make_unique<RealChild>(pid, options.own_group || options.new_session, here[0], here[1], here[2]);
+    auto child = std::make_unique<RealChild>(pid, options.own_group || options.new_session, here[0],
+                                             here[1], here[2]);
     if (n == static_cast<ssize_t>(sizeof message)) {
       (void)child->wait(-1);
       static constexpr const char* kSteps[] = {"", "entering its folder", "setting its limits",
                                                "passing its descriptors", "executing it"};
-      return fail(Error{ErrorCode::kIo,
-                        fmt::format("{}: {}", kSteps[std::clamp(message[0], 0, 4)], std::strerror(message[1])),
-                        prepared.program, {}, {}});
+      return fail(Error{
+          ErrorCode::kIo,
+          fmt::format("{}: {}", kSteps[std::clamp(message[0], 0, 4)], std::strerror(message[1])),
+          prepared.program,
+          {},
+          {}});
     }
     return child;
   }
@@ -381,7 +391,8 @@ std::string find_program(std::string_view name) {
   if (name.empty()) return {};
   if (name.find('/') != std::string_view::npos) {
     std::string path(name);
-    return ::access(path.c_str(), X_OK) == 0 && !real_files().is_folder(path) ? path : std::string();
+    return ::access(path.c_str(), X_OK) == 0 && !real_files().is_folder(path) ? path
+                                                                              : std::string();
   }
   std::string path = env_value("PATH");
   if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";

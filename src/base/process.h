@@ -1,5 +1,5 @@
-// Child processes behind an interface: an environment that is exactly what is listed, descriptors by number, limits, a
-// process group, death with the parent, and the end of the whole tree.
+// Child processes behind an interface: an environment that is exactly what is listed, descriptors
+// by number, limits, a process group, death with the parent, and the end of the whole tree.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct Stdio {
 
 // setrlimit values; what is empty stays as inherited. Core dumps are always off.
 struct ProcessLimits {
-  std::optional<uint64_t> cpu_seconds, address_space_bytes, data_bytes, file_bytes, open_files, processes,
+  std::optional<uint64_t> cpu_seconds, address_space_bytes, data_bytes, file_bytes, open_files,
+      processes,
       memlock_bytes;  // data_bytes: private writable memory; reserved addresses do not count
 };
 
@@ -40,18 +41,19 @@ struct SpawnOptions {
   std::vector<std::pair<std::string, std::string>> env;  // exactly these, nothing is inherited
   std::string cwd{};
   Stdio in = Stdio::null(), out = Stdio::pipe(), err = Stdio::pipe();
-  // (descriptor here, number there), numbers >= 3. Every other descriptor above 2 is closed at exec.
+  // (descriptor here, number there), numbers >= 3. Every other descriptor above 2 is closed at
+  // exec.
   std::vector<std::pair<int, int>> fds{};
   ProcessLimits limits{};
   bool own_group = true;
-  bool new_session = false;      // setsid instead of setpgid: no controlling terminal
-  bool die_with_parent = true;   // PR_SET_PDEATHSIG: SIGKILL when the spawning *thread* ends
-  bool subreaper = false;        // PR_SET_CHILD_SUBREAPER in the child (it adopts its orphans)
+  bool new_session = false;     // setsid instead of setpgid: no controlling terminal
+  bool die_with_parent = true;  // PR_SET_PDEATHSIG: SIGKILL when the spawning *thread* ends
+  bool subreaper = false;       // PR_SET_CHILD_SUBREAPER in the child (it adopts its orphans)
   int nice = 0;
 };
 
 struct ExitStatus {
-  int code = -1;    // exit code, -1 where a signal ended it
+  int code = -1;  // exit code, -1 where a signal ended it
   int signal = 0;
   bool timed_out = false;  // set by those who killed it at a deadline
   int64_t user_ns = 0, system_ns = 0;
@@ -89,7 +91,8 @@ class Processes {
 
 // Makes this process adopt orphaned descendants, so that kill_orphans() finds them.
 [[nodiscard]] Status become_subreaper();
-// Kills every child (and its descendants) of this process except the pids in `keep`, and reaps them. Returns how many.
+// Kills every child (and its descendants) of this process except the pids in `keep`, and reaps
+// them. Returns how many.
 int kill_orphans(const std::vector<int>& keep);
 
 struct CommandResult {
@@ -112,7 +115,8 @@ struct CommandResult {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> env_subset(
     const std::vector<std::string>& names);
 
-// Answers spawn() with scripted outcomes; what was asked is kept. Only run_command and wait are served.
+// Answers spawn() with scripted outcomes; what was asked is kept. Only run_command and wait are
+// served.
 class FakeProcesses final : public Processes {
  public:
   struct Outcome {

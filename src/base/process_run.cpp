@@ -23,8 +23,7 @@ class NoSigpipe {
   ~NoSigpipe() {
     if (sigismember(&old_, SIGPIPE) == 0) {
       const timespec now{0, 0};
-      while (sigtimedwait(&pipe_, nullptr, &now) > 0) {
-      }
+      while (sigtimedwait(&pipe_, nullptr, &now) > 0) {}
     }
     pthread_sigmask(SIG_SETMASK, &old_, nullptr);
   }
@@ -69,8 +68,8 @@ class FakeChild final : public Child {
 
 }  // namespace
 
-Result<CommandResult> run_command(Processes& processes, SpawnOptions options, std::string_view input,
-                                  int64_t timeout_ms, uint64_t max_bytes) {
+Result<CommandResult> run_command(Processes& processes, SpawnOptions options,
+                                  std::string_view input, int64_t timeout_ms, uint64_t max_bytes) {
   options.in = input.empty() ? Stdio::null() : Stdio::pipe();
   options.out = options.err = Stdio::pipe();
   auto spawned = processes.spawn(options);
@@ -90,7 +89,8 @@ Result<CommandResult> run_command(Processes& processes, SpawnOptions options, st
   const int64_t end = real_clock().now_ns() + timeout_ms * 1'000'000;
   bool out_open = true, err_open = true, in_open = child.stdin_fd() >= 0;
   std::optional<ExitStatus> status;
-  // The streams may be held open by grandchildren; the program's own end is what counts, plus what is readable then.
+  // The streams may be held open by grandchildren; the program's own end is what counts, plus what
+  // is readable then.
   while (!status) {
     const int64_t left_ms = (end - real_clock().now_ns()) / 1'000'000;
     if (timeout_ms >= 0 && left_ms <= 0) {
@@ -103,10 +103,13 @@ Result<CommandResult> run_command(Processes& processes, SpawnOptions options, st
                        {out_open ? child.stdout_fd() : -1, POLLIN, 0},
                        {err_open ? child.stderr_fd() : -1, POLLIN, 0},
                        {in_open ? child.stdin_fd() : -1, POLLOUT, 0}};
-    const int wait_ms = timeout_ms < 0 ? -1 : static_cast<int>(std::min<int64_t>(left_ms, 3'600'000));
+    const int wait_ms =
+        timeout_ms < 0 ? -1 : static_cast<int>(std::min<int64_t>(left_ms, 3'600'000));
     if (::poll(polls, 4, wait_ms) < 0 && errno != EINTR) break;
-    if (polls[1].revents != 0) out_open = drain(child.stdout_fd(), result.out, max_bytes, result.truncated);
-    if (polls[2].revents != 0) err_open = drain(child.stderr_fd(), result.err, max_bytes, result.truncated);
+    if (polls[1].revents != 0)
+      out_open = drain(child.stdout_fd(), result.out, max_bytes, result.truncated);
+    if (polls[2].revents != 0)
+      err_open = drain(child.stderr_fd(), result.err, max_bytes, result.truncated);
     if (polls[3].revents != 0) {
       const ssize_t n = ::write(child.stdin_fd(), input.data(), input.size());
       if (n > 0) input.remove_prefix(static_cast<std::size_t>(n));
@@ -116,7 +119,8 @@ Result<CommandResult> run_command(Processes& processes, SpawnOptions options, st
       }
     }
     if (polls[0].revents != 0) {
-      // Its descendants must not outlive it: stop them before it is reaped, while its group's number is its own.
+      // Its descendants must not outlive it: stop them before it is reaped, while its group's
+      // number is its own.
       child.kill_tree();
       status = child.wait(-1);
     }

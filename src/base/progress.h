@@ -1,4 +1,5 @@
-// What a person sees while long work runs: finished lines, and on a terminal one live line below them.
+// What a person sees while long work runs: finished lines, and on a terminal one live line below
+// them.
 #pragma once
 
 #include <cstdio>
@@ -40,7 +41,8 @@ class RecordedProgress final : public Progress {
   std::string lines_, last_live_;
 };
 
-// Writes to a stream; the live line appears only where the stream is a terminal, at most every 100 ms, cut to its width.
+// Writes to a stream; the live line appears only where the stream is a terminal, at most every 100
+// ms, cut to its width.
 class TerminalProgress final : public Progress {
  public:
   TerminalProgress(std::FILE* stream, Clock& clock);

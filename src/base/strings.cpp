@@ -71,7 +71,8 @@ std::optional<std::string> nearest(std::string_view name,
     const std::string other = to_lower(candidate);
     std::size_t distance = edit_distance(wanted, other);
     // "gemm" is near "gemm_allgather" although most letters are missing.
-    if (wanted.size() >= 3 && other.starts_with(wanted)) distance = std::min<std::size_t>(distance, 1);
+    if (wanted.size() >= 3 && other.starts_with(wanted))
+      distance = std::min<std::size_t>(distance, 1);
     if (distance < best_distance && distance < std::max(wanted.size(), other.size())) {
       best_distance = distance;
       best = candidate;

@@ -37,7 +37,8 @@ namespace sculler {
 [[nodiscard]] std::size_t display_width(std::string_view text);
 // At most `width` columns, "…" at the end where it was cut; never inside a code point.
 [[nodiscard]] std::string shorten(std::string_view text, std::size_t width);
-// Control characters replaced by '?', so that text of others cannot drive a terminal. Newlines stay where asked.
+// Control characters replaced by '?', so that text of others cannot drive a terminal. Newlines stay
+// where asked.
 [[nodiscard]] std::string printable(std::string_view text, bool keep_newlines = false);
 
 }  // namespace sculler

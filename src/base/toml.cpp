@@ -1,9 +1,9 @@
 #include "base/toml.h"
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <sstream>
-#include <toml++/toml.h>
 
 #include "base/strings.h"
 
@@ -16,8 +16,11 @@ constexpr int kMaxDepth = 32;
 Status convert(const toml::node& from, TomlNode& to, int depth, std::string_view origin) {
   to.line = static_cast<int>(from.source().begin.line);
   if (depth > kMaxDepth) {
-    return fail(Error{ErrorCode::kBadInput, fmt::format("tables nested deeper than {}", kMaxDepth),
-                      fmt::format("{}:{}", origin, to.line), {}, {}});
+    return fail(Error{ErrorCode::kBadInput,
+                      fmt::format("tables nested deeper than {}", kMaxDepth),
+                      fmt::format("{}:{}", origin, to.line),
+                      {},
+                      {}});
   }
   if (const auto* table = from.as_table()) {
     to.kind = TomlNode::Kind::kTable;
@@ -26,9 +29,8 @@ Status convert(const toml::node& from, TomlNode& to, int depth, std::string_view
       if (auto done = convert(value, to.table.back().second, depth + 1, origin); !done) return done;
     }
     // toml++ keeps keys sorted; the order of the file is what people expect back.
-    std::stable_sort(to.table.begin(), to.table.end(), [](const auto& a, const auto& b) {
-      return a.second.line < b.second.line;
-    });
+    std::stable_sort(to.table.begin(), to.table.end(),
+                     [](const auto& a, const auto& b) { return a.second.line < b.second.line; });
   } else if (const auto* array = from.as_array()) {
     to.kind = TomlNode::Kind::kArray;
     for (const auto& value : *array) {
@@ -57,8 +59,8 @@ Status convert(const toml::node& from, TomlNode& to, int depth, std::string_view
   return {};
 }
 
-// The line of the first non-ASCII byte outside of strings and comments, 0 where there is none. TOML 1.0 allows none, and
-// toml++ 3.3 runs into undefined behaviour at some of them.
+// The line of the first non-ASCII byte outside of strings and comments, 0 where there is none.
+// TOML 1.0 allows none, and toml++ 3.3 runs into undefined behaviour at some of them.
 int stray_line(std::string_view text) {
   int line = 1;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -110,12 +112,18 @@ const TomlNode* TomlNode::find(std::string_view key) const {
 
 Result<TomlNode> parse_toml(std::string_view text, std::string_view origin) {
   if (text.size() > kMaxBytes) {
-    return fail(Error{ErrorCode::kBadInput, fmt::format("{} bytes of TOML, at most {} are read", text.size(), kMaxBytes),
-                      std::string(origin), {}, {}});
+    return fail(Error{ErrorCode::kBadInput,
+                      fmt::format("{} bytes of TOML, at most {} are read", text.size(), kMaxBytes),
+                      std::string(origin),
+                      {},
+                      {}});
   }
   const std::size_t bom = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   if (const int line = stray_line(text.substr(bom)); line > 0) {
-    return fail(Error{ErrorCode::kBadInput, "not TOML: a character outside of ASCII outside of quotes", fmt::format("{}:{}", origin, line), {},
+    return fail(Error{ErrorCode::kBadInput,
+                      "not TOML: a character outside of ASCII outside of quotes",
+                      fmt::format("{}:{}", origin, line),
+                      {},
                       "put it in quotes or in a comment"});
   }
   try {
@@ -124,7 +132,8 @@ Result<TomlNode> parse_toml(std::string_view text, std::string_view origin) {
     if (auto done = convert(table, root, 0, origin); !done) return fail(done.error());
     return root;
   } catch (const toml::parse_error& e) {
-    // toml++ names what it was parsing ("Error while parsing key-value pair: ..."), not the key: find it in the line.
+    // toml++ names what it was parsing ("Error while parsing key-value pair: ..."), not the key:
+    // find it in the line.
     const auto line = static_cast<std::size_t>(e.source().begin.line);
     const auto lines = split(text, '\n');
     std::string key;
@@ -181,7 +190,8 @@ Result<int64_t> TomlReader::integer(std::string_view key, int64_t low, int64_t h
   auto found = need(key, "an integer");
   if (!found) return fail(found.error());
   if ((*found)->kind != TomlNode::Kind::kInteger) {
-    return fail(error(key, fmt::format("an integer expected, {} found", kind_text((*found)->kind))));
+    return fail(
+        error(key, fmt::format("an integer expected, {} found", kind_text((*found)->kind))));
   }
   const int64_t value = (*found)->integer;
   if (value < low || value > high) {
@@ -205,7 +215,8 @@ Result<bool> TomlReader::boolean(std::string_view key) const {
   auto found = need(key, "true or false");
   if (!found) return fail(found.error());
   if ((*found)->kind != TomlNode::Kind::kBoolean) {
-    return fail(error(key, fmt::format("true or false expected, {} found", kind_text((*found)->kind))));
+    return fail(
+        error(key, fmt::format("true or false expected, {} found", kind_text((*found)->kind))));
   }
   return (*found)->boolean;
 }
@@ -214,12 +225,14 @@ Result<std::vector<std::string>> TomlReader::strings(std::string_view key) const
   auto found = need(key, "an array of strings");
   if (!found) return fail(found.error());
   if ((*found)->kind != TomlNode::Kind::kArray) {
-    return fail(error(key, fmt::format("an array of strings expected, {} found", kind_text((*found)->kind))));
+    return fail(error(
+        key, fmt::format("an array of strings expected, {} found", kind_text((*found)->kind))));
   }
   std::vector<std::string> out;
   for (const auto& item : (*found)->array) {
     if (item.kind != TomlNode::Kind::kString) {
-      return fail(error(key, fmt::format("an array of strings expected, {} found in it", kind_text(item.kind))));
+      return fail(error(
+          key, fmt::format("an array of strings expected, {} found in it", kind_text(item.kind))));
     }
     out.push_back(item.string);
   }
@@ -230,12 +243,14 @@ Result<std::vector<int64_t>> TomlReader::integers(std::string_view key) const {
   auto found = need(key, "an array of integers");
   if (!found) return fail(found.error());
   if ((*found)->kind != TomlNode::Kind::kArray) {
-    return fail(error(key, fmt::format("an array of integers expected, {} found", kind_text((*found)->kind))));
+    return fail(error(
+        key, fmt::format("an array of integers expected, {} found", kind_text((*found)->kind))));
   }
   std::vector<int64_t> out;
   for (const auto& item : (*found)->array) {
     if (item.kind != TomlNode::Kind::kInteger) {
-      return fail(error(key, fmt::format("an array of integers expected, {} found in it", kind_text(item.kind))));
+      return fail(error(
+          key, fmt::format("an array of integers expected, {} found in it", kind_text(item.kind))));
     }
     out.push_back(item.integer);
   }
@@ -248,21 +263,24 @@ Result<TomlReader> TomlReader::table(std::string_view key) const {
   if (!(*found)->is_table()) {
     return fail(error(key, fmt::format("a table expected, {} found", kind_text((*found)->kind))));
   }
-  return TomlReader(**found, origin_, path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key));
+  return TomlReader(**found, origin_,
+                    path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key));
 }
 
 Result<std::vector<TomlReader>> TomlReader::tables(std::string_view key) const {
   auto found = need(key, "an array of tables");
   if (!found) return fail(found.error());
   if ((*found)->kind != TomlNode::Kind::kArray) {
-    return fail(error(key, fmt::format("an array of tables expected, {} found", kind_text((*found)->kind)),
-                      fmt::format("write [[{}]]", key)));
+    return fail(
+        error(key, fmt::format("an array of tables expected, {} found", kind_text((*found)->kind)),
+              fmt::format("write [[{}]]", key)));
   }
   std::vector<TomlReader> out;
   for (std::size_t i = 0; i < (*found)->array.size(); ++i) {
     const TomlNode& item = (*found)->array[i];
     if (!item.is_table()) {
-      return fail(error(key, fmt::format("a table expected, {} found in it", kind_text(item.kind))));
+      return fail(
+          error(key, fmt::format("a table expected, {} found in it", kind_text(item.kind))));
     }
     out.emplace_back(item, origin_,
                      fmt::format("{}{}{}[{}]", path_, path_.empty() ? "" : ".", key, i));

@@ -52,7 +52,8 @@ class TomlReader {
   [[nodiscard]] Result<std::vector<TomlReader>> tables(std::string_view key) const;
 
   // As above with a value for a missing key; a key of the wrong type still fails.
-  [[nodiscard]] Result<std::string> string_or(std::string_view key, std::string_view fallback) const;
+  [[nodiscard]] Result<std::string> string_or(std::string_view key,
+                                              std::string_view fallback) const;
   [[nodiscard]] Result<int64_t> integer_or(std::string_view key, int64_t fallback) const;
   [[nodiscard]] Result<double> number_or(std::string_view key, double fallback) const;
   [[nodiscard]] Result<bool> boolean_or(std::string_view key, bool fallback) const;

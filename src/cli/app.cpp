@@ -45,7 +45,8 @@ int run_app(App& app, const std::vector<std::string>& arguments) {
   add_calibrate(cli, app, action);
   add_export(cli, app, action);
   add_list(cli, app, action);
-  for (auto* command : cli.get_subcommands({})) command->add_flag("--json", app.json, "machine-readable output");
+  for (auto* command : cli.get_subcommands({}))
+    command->add_flag("--json", app.json, "machine-readable output");
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     cli.parse(reversed);
@@ -58,12 +59,19 @@ int run_app(App& app, const std::vector<std::string>& arguments) {
     // A first word that is no command: name the nearest one.
     std::vector<std::string> names;
     for (const auto* command : cli.get_subcommands({})) names.push_back(command->get_name());
-    if (!arguments.empty() && !arguments[0].starts_with("-") && std::find(names.begin(), names.end(), arguments[0]) == names.end()) {
+    if (!arguments.empty() && !arguments[0].starts_with("-") &&
+        std::find(names.begin(), names.end(), arguments[0]) == names.end()) {
       const auto like = nearest(arguments[0], names);
-      return complain(app, {ErrorCode::kUsage, fmt::format("unknown command {}", arguments[0]), {}, {},
-                            like ? fmt::format("did you mean {}?", *like) : fmt::format("use one of {}", join(names, ", "))});
+      return complain(app, {ErrorCode::kUsage,
+                            fmt::format("unknown command {}", arguments[0]),
+                            {},
+                            {},
+                            like ? fmt::format("did you mean {}?", *like)
+                                 : fmt::format("use one of {}", join(names, ", "))});
     }
-    const std::string help = arguments.empty() || arguments[0].starts_with("-") ? "sculler --help" : fmt::format("sculler {} --help", arguments[0]);
+    const std::string help = arguments.empty() || arguments[0].starts_with("-")
+                                 ? "sculler --help"
+                                 : fmt::format("sculler {} --help", arguments[0]);
     return complain(app, {ErrorCode::kUsage, error.what(), {}, {}, fmt::format("see {}", help)});
   }
   if (auto done = action(); !done) return complain(app, done.error());

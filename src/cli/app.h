@@ -39,10 +39,13 @@ struct App {
   std::function<Result<std::string>()> ask_doctor{};
 
   void print(const std::string& text) const;  // to out, with a newline
-  [[nodiscard]] Result<Home> home() const { return find_home(files, programs, home_override, config); }
+  [[nodiscard]] Result<Home> home() const {
+    return find_home(files, programs, home_override, config);
+  }
 };
 
-// Parses and runs; the return value is the exit code (docs/exit-codes.md). Errors go to err, with --json as an object to out.
+// Parses and runs; the return value is the exit code (docs/exit-codes.md). Errors go to err, with
+// --json as an object to out.
 [[nodiscard]] int run_app(App& app, const std::vector<std::string>& arguments);
 
 // A command registers its options and gives what runs it.

@@ -1,4 +1,7 @@
-// sculler calibrate: measures what a hardware profile calls measured rates, and writes them into a profile of the user's.
+// sculler calibrate: measures what a hardware profile calls measured rates, and writes them into a
+// profile of the user's.
+#include "cli/calibrate.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,7 +12,6 @@
 
 #include "base/json.h"
 #include "base/strings.h"
-#include "cli/calibrate.h"
 #include "cli/machine.h"
 #include "task/profile.h"
 
@@ -26,7 +28,9 @@ std::vector<std::pair<std::string, double>> parse_rates(std::string_view text) {
   return out;
 }
 
-Result<std::string> with_rates(std::string_view profile, const std::vector<std::pair<std::string, double>>& rates, std::string_view origin) {
+Result<std::string> with_rates(std::string_view profile,
+                               const std::vector<std::pair<std::string, double>>& rates,
+                               std::string_view origin) {
   std::string out, section;
   std::map<std::string, double> left(rates.begin(), rates.end());
   for (const auto line : split(profile, '\n')) {
@@ -37,7 +41,10 @@ Result<std::string> with_rates(std::string_view profile, const std::vector<std::
       const auto found = left.find(std::string(trim(line.substr(0, equals))));
       if (found != left.end()) {
         const auto comment = line.find('#');
-        out += fmt::format("{} = {:g}{}\n", found->first, found->second, comment == std::string_view::npos ? std::string() : "  " + std::string(line.substr(comment)));
+        out += fmt::format("{} = {:g}{}\n", found->first, found->second,
+                           comment == std::string_view::npos
+                               ? std::string()
+                               : "  " + std::string(line.substr(comment)));
         left.erase(found);
         continue;
       }
@@ -45,7 +52,9 @@ Result<std::string> with_rates(std::string_view profile, const std::vector<std::
     (out += line) += '\n';
   }
   if (!left.empty()) {
-    return fail(Error{ErrorCode::kBadInput, fmt::format("has no {} to replace", left.begin()->first), std::string(origin), "measured", "add the key to [measured]"});
+    return fail(Error{ErrorCode::kBadInput,
+                      fmt::format("has no {} to replace", left.begin()->first), std::string(origin),
+                      "measured", "add the key to [measured]"});
   }
   out.pop_back();  // split gave one line more than there are newlines
   return out;
@@ -59,42 +68,71 @@ Status calibrate(App& app, const std::string& name, const std::string& into) {
   auto machine = ask_machine(app);
   if (!machine) return fail(machine.error());
   if (machine->gpus.empty()) {
-    return fail(ErrorCode::kNoDevice, machine->gpu_problem.empty() ? "no GPU here to measure" : machine->gpu_problem, "run it on the machine whose profile is wanted");
+    return fail(ErrorCode::kNoDevice,
+                machine->gpu_problem.empty() ? "no GPU here to measure" : machine->gpu_problem,
+                "run it on the machine whose profile is wanted");
   }
-  if (machine->cuda_home.empty()) return fail(ErrorCode::kNoCompiler, "nvcc is missing", "install CUDA 13, or set SCULLER_CUDA_HOME");
-  const std::string target = into.empty() ? (app.config.empty() ? std::string() : join_path(app.config, "profiles")) : absolute_path(into);
-  if (target.empty()) return fail(ErrorCode::kUsage, "there is no folder for the profile", "give one with --into");
+  if (machine->cuda_home.empty())
+    return fail(ErrorCode::kNoCompiler, "nvcc is missing",
+                "install CUDA 13, or set SCULLER_CUDA_HOME");
+  const std::string target =
+      into.empty() ? (app.config.empty() ? std::string() : join_path(app.config, "profiles"))
+                   : absolute_path(into);
+  if (target.empty())
+    return fail(ErrorCode::kUsage, "there is no folder for the profile", "give one with --into");
   auto path = task::find_profile(app.files, home->profile_roots, name);
   if (!path) return fail(path.error());
   auto profile = app.files.read(*path);
   if (!profile) return fail(profile.error());
   const std::string source = join_path(home->root, "src/cli/calibrate/rates.cu");
-  if (!app.files.exists(source)) return fail(Error{ErrorCode::kNotFound, "the measuring program's source is missing", source, {}, "install all of sculler"});
+  if (!app.files.exists(source))
+    return fail(Error{ErrorCode::kNotFound,
+                      "the measuring program's source is missing",
+                      source,
+                      {},
+                      "install all of sculler"});
   if (auto ok = app.files.mkdirs(target); !ok) return ok;
   const std::string program = join_path(target, fmt::format(".rates-{}", ::getpid()));
   std::string arch = "native";
   const auto env = evaluator_environment();
   SpawnOptions compile;
-  compile.argv = {join_path(machine->cuda_home, "bin/nvcc"), "-O3", "-std=c++17", "-arch=" + arch, source, "-o", program, "-lcublas", "-Xlinker",
+  compile.argv = {join_path(machine->cuda_home, "bin/nvcc"),
+                  "-O3",
+                  "-std=c++17",
+                  "-arch=" + arch,
+                  source,
+                  "-o",
+                  program,
+                  "-lcublas",
+                  "-Xlinker",
                   "-rpath," + join_path(machine->cuda_home, "lib64")};
   compile.env = env;
   auto built = run_command(app.processes, compile, "", 300'000);
   if (!built) return fail(built.error());
-  if (!built->status.ok()) return fail(Error{ErrorCode::kChildFailed, fmt::format("nvcc: {}: {}", built->status.text(), printable(shorten(trim(built->err), 400))), source, {}, {}});
+  if (!built->status.ok())
+    return fail(Error{ErrorCode::kChildFailed,
+                      fmt::format("nvcc: {}: {}", built->status.text(),
+                                  printable(shorten(trim(built->err), 400))),
+                      source,
+                      {},
+                      {}});
   SpawnOptions measure;
   measure.argv = {program};
   measure.env = env;
   auto measured = run_command(app.processes, measure, "", 300'000, 1 << 20);
   (void)app.files.remove_all(program);
   if (!measured) return fail(measured.error());
-  if (!measured->status.ok()) return fail(ErrorCode::kChildFailed, fmt::format("measuring: {}: {}", measured->status.text(), printable(shorten(trim(measured->err), 400))));
+  if (!measured->status.ok())
+    return fail(ErrorCode::kChildFailed, fmt::format("measuring: {}: {}", measured->status.text(),
+                                                     printable(shorten(trim(measured->err), 400))));
   const auto rates = parse_rates(measured->out);
   auto text = with_rates(*profile, rates, *path);
   if (!text) return fail(text.error());
   const std::string result = join_path(target, file_name(*path));
   if (auto ok = app.files.write_atomic(result, *text); !ok) return ok;
   if (app.json) {
-    app.print(dump_json({{"profile", result}, {"rates", std::map<std::string, double>(rates.begin(), rates.end())}}));
+    app.print(dump_json({{"profile", result},
+                         {"rates", std::map<std::string, double>(rates.begin(), rates.end())}}));
     return {};
   }
   for (const auto& [key, value] : rates) app.print(fmt::format("{:<16} {:g}", key, value));
@@ -106,10 +144,16 @@ Status calibrate(App& app, const std::string& name, const std::string& into) {
 
 void add_calibrate(CLI::App& cli, App& app, Action& action) {
   auto name = std::make_shared<std::string>("h200x2"), into = std::make_shared<std::string>();
-  auto* command = cli.add_subcommand("calibrate", "measure this machine's rates for its hardware profile");
-  command->add_option("profile", *name, "profile whose [measured] rates are replaced (default: h200x2)");
-  command->add_option("--into", *into, "folder for the new profile (default: the user's, which comes before the shipped ones)");
-  command->callback([&action, &app, name, into] { action = [&app, name, into] { return calibrate(app, *name, *into); }; });
+  auto* command =
+      cli.add_subcommand("calibrate", "measure this machine's rates for its hardware profile");
+  command->add_option("profile", *name,
+                      "profile whose [measured] rates are replaced (default: h200x2)");
+  command->add_option(
+      "--into", *into,
+      "folder for the new profile (default: the user's, which comes before the shipped ones)");
+  command->callback([&action, &app, name, into] {
+    action = [&app, name, into] { return calibrate(app, *name, *into); };
+  });
 }
 
 }  // namespace sculler::cli

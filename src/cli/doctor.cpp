@@ -19,32 +19,59 @@ struct Finding {
 
 std::vector<Finding> examine(const App& app, const Home& home, const Machine& m) {
   std::vector<Finding> out;
-  const auto add = [&](std::string level, std::string what, std::string text, std::string cure = {}) {
+  const auto add = [&](std::string level, std::string what, std::string text,
+                       std::string cure = {}) {
     out.push_back({std::move(level), std::move(what), std::move(text), std::move(cure)});
   };
   add("ok", "home", home.root);
   if (m.gxx.empty()) add("missing", "g++", "not found", "apt-get install g++");
   else add("ok", "g++", m.gxx);
-  if (m.cuda_home.empty()) add("missing", "nvcc", "not found; no CUDA program can be compiled", "install CUDA 13, let ./quickstart fetch it, or set SCULLER_CUDA_HOME");
-  else add("ok", "nvcc", fmt::format("{} in {}", m.nvcc_version.empty() ? "version unknown" : m.nvcc_version, m.cuda_home));
-  if (m.nccl_version == 0) add("missing", "NCCL headers", "not found", "install NCCL 2.28.9, let ./quickstart fetch it, or set SCULLER_NCCL_HOME");
-  else if (m.nccl_version != 22809) add("note", "NCCL headers", fmt::format("{} in {}; 2.28.9 is the version that was tried", nccl_text(m.nccl_version), m.nccl_include), "set SCULLER_NCCL_HOME to 2.28.9");
-  else add("ok", "NCCL headers", fmt::format("{} in {}", nccl_text(m.nccl_version), m.nccl_include));
-  if (m.cutlass.empty()) add("note", "CUTLASS", "not found; seeds that need it do not compile", "pip install nvidia-cutlass, or set SCULLER_CUTLASS_HOME");
+  if (m.cuda_home.empty())
+    add("missing", "nvcc", "not found; no CUDA program can be compiled",
+        "install CUDA 13, let ./quickstart fetch it, or set SCULLER_CUDA_HOME");
+  else
+    add("ok", "nvcc",
+        fmt::format("{} in {}", m.nvcc_version.empty() ? "version unknown" : m.nvcc_version,
+                    m.cuda_home));
+  if (m.nccl_version == 0)
+    add("missing", "NCCL headers", "not found",
+        "install NCCL 2.28.9, let ./quickstart fetch it, or set SCULLER_NCCL_HOME");
+  else if (m.nccl_version != 22809)
+    add("note", "NCCL headers",
+        fmt::format("{} in {}; 2.28.9 is the version that was tried", nccl_text(m.nccl_version),
+                    m.nccl_include),
+        "set SCULLER_NCCL_HOME to 2.28.9");
+  else
+    add("ok", "NCCL headers", fmt::format("{} in {}", nccl_text(m.nccl_version), m.nccl_include));
+  if (m.cutlass.empty())
+    add("note", "CUTLASS", "not found; seeds that need it do not compile",
+        "pip install nvidia-cutlass, or set SCULLER_CUTLASS_HOME");
   else add("ok", "CUTLASS", m.cutlass.front());
   if (m.containment == "full") add("ok", "sandbox", "full");
-  else add("note", "sandbox", fmt::format("{}: {}", m.containment, m.containment_why), "apt-get install bubblewrap, and allow user namespaces");
+  else
+    add("note", "sandbox", fmt::format("{}: {}", m.containment, m.containment_why),
+        "apt-get install bubblewrap, and allow user namespaces");
   for (const auto& [name, there] : m.programs) {
     if (there) add("ok", name, "beside sculler");
     else add("missing", name, "not beside sculler", "build or install all programs");
   }
-  if (m.emulator_libraries.empty()) add("missing", "emulator", "its libraries are not found; target emu does not work", "build or install the emulator");
-  else add("ok", "emulator", fmt::format("{} libraries in {}", m.emulator_libraries.size(), parent_path(m.emulator_libraries.front())));
+  if (m.emulator_libraries.empty())
+    add("missing", "emulator", "its libraries are not found; target emu does not work",
+        "build or install the emulator");
+  else
+    add("ok", "emulator",
+        fmt::format("{} libraries in {}", m.emulator_libraries.size(),
+                    parent_path(m.emulator_libraries.front())));
   if (m.gpus.empty()) {
-    add("note", "GPUs", m.gpu_problem.empty() ? "none; target emu takes their place" : fmt::format("none: {}; target emu takes their place", m.gpu_problem));
+    add("note", "GPUs",
+        m.gpu_problem.empty()
+            ? "none; target emu takes their place"
+            : fmt::format("none: {}; target emu takes their place", m.gpu_problem));
   } else {
     for (std::size_t i = 0; i < m.gpus.size(); ++i) {
-      add("ok", fmt::format("GPU {}", i), fmt::format("{}, compute capability {}, {}", m.gpus[i].name, m.gpus[i].compute_capability, bytes_text(m.gpus[i].bytes)));
+      add("ok", fmt::format("GPU {}", i),
+          fmt::format("{}, compute capability {}, {}", m.gpus[i].name, m.gpus[i].compute_capability,
+                      bytes_text(m.gpus[i].bytes)));
     }
     int version = 0;
     std::string library;
@@ -54,22 +81,32 @@ std::vector<Finding> examine(const App& app, const Home& home, const Machine& m)
         version = nccl_library_version(path);
       }
     }
-    if (library.empty()) add("missing", "NCCL", "libnccl.so.2 not found; workloads do not run on the GPUs", "install NCCL 2.28.9, or set SCULLER_NCCL_HOME");
+    if (library.empty())
+      add("missing", "NCCL", "libnccl.so.2 not found; workloads do not run on the GPUs",
+          "install NCCL 2.28.9, or set SCULLER_NCCL_HOME");
     else if (version != 0 && version != m.nccl_version) {
-      add("missing", "NCCL", fmt::format("{} is {}, the headers are {}", library, nccl_text(version), nccl_text(m.nccl_version)), "set SCULLER_NCCL_HOME to an NCCL of one version");
+      add("missing", "NCCL",
+          fmt::format("{} is {}, the headers are {}", library, nccl_text(version),
+                      nccl_text(m.nccl_version)),
+          "set SCULLER_NCCL_HOME to an NCCL of one version");
     } else add("ok", "NCCL", library);
   }
   add("note", "models", "none configured; the tuner needs none");
   int tasks = 0;
   for (const auto& task : task::list_tasks(app.files, home.task_roots)) {
-    if (auto loaded = task::load_task(app.files, task.folder); !loaded) add("missing", "task " + task.name, loaded.error().text(), "correct the file");
+    if (auto loaded = task::load_task(app.files, task.folder); !loaded)
+      add("missing", "task " + task.name, loaded.error().text(), "correct the file");
     else ++tasks;
   }
-  if (tasks == 0) add("missing", "tasks", "none found in " + join(home.task_roots, ", "), "set SCULLER_HOME");
+  if (tasks == 0)
+    add("missing", "tasks", "none found in " + join(home.task_roots, ", "), "set SCULLER_HOME");
   else add("ok", "tasks", std::to_string(tasks));
   auto free = app.files.free_bytes(m.cache.empty() ? "." : m.cache);
-  if (free && *free < (uint64_t{1} << 30)) add("note", "disk", fmt::format("{} free for the cache in {}", bytes_text(*free), m.cache), "free space there");
-  else if (free) add("ok", "disk", fmt::format("{} free for the cache in {}", bytes_text(*free), m.cache));
+  if (free && *free < (uint64_t{1} << 30))
+    add("note", "disk", fmt::format("{} free for the cache in {}", bytes_text(*free), m.cache),
+        "free space there");
+  else if (free)
+    add("ok", "disk", fmt::format("{} free for the cache in {}", bytes_text(*free), m.cache));
   return out;
 }
 
@@ -81,13 +118,15 @@ Status doctor(App& app) {
   const auto findings = examine(app, *home, *machine);
   if (app.json) {
     nlohmann::json list = nlohmann::json::array();
-    for (const auto& f : findings) list.push_back({{"level", f.level}, {"what", f.what}, {"text", f.text}, {"cure", f.cure}});
+    for (const auto& f : findings)
+      list.push_back({{"level", f.level}, {"what", f.what}, {"text", f.text}, {"cure", f.cure}});
     nlohmann::json out{{"findings", list}};
     if (auto raw = parse_json(machine->raw, "doctor")) out["machine"] = *raw;
     app.print(dump_json(out));
   } else {
     for (const auto& f : findings) {
-      app.print(fmt::format("{:<8} {:<15} {}{}", f.level, f.what, printable(f.text), f.cure.empty() ? "" : fmt::format(" → {}", f.cure)));
+      app.print(fmt::format("{:<8} {:<15} {}{}", f.level, f.what, printable(f.text),
+                            f.cure.empty() ? "" : fmt::format(" → {}", f.cure)));
     }
   }
   return {};

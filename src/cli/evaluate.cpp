@@ -30,21 +30,28 @@ Result<std::string> find_source(const App& app, const Plan& plan, const std::str
     }
   }
   const auto like = nearest(file, names);
-  return fail(Error{ErrorCode::kNotFound, "no such file, and no seed or baseline of that name", file, {},
-                    like ? fmt::format("did you mean {}?", *like) : fmt::format("the task has {}", join(names, ", "))});
+  return fail(Error{ErrorCode::kNotFound,
+                    "no such file, and no seed or baseline of that name",
+                    file,
+                    {},
+                    like ? fmt::format("did you mean {}?", *like)
+                         : fmt::format("the task has {}", join(names, ", "))});
 }
 
 Result<source::Defines> read_defines(const std::vector<std::string>& words) {
   source::Defines out;
   for (const auto& word : words) {
     const auto equals = word.find('=');
-    if (equals == std::string::npos) return fail(ErrorCode::kUsage, fmt::format("--define {}: there is no \"=\"", word), "write --define NAME=VALUE");
+    if (equals == std::string::npos)
+      return fail(ErrorCode::kUsage, fmt::format("--define {}: there is no \"=\"", word),
+                  "write --define NAME=VALUE");
     out.emplace_back(word.substr(0, equals), word.substr(equals + 1));
   }
   return out;
 }
 
-std::string report(const search::Candidate& candidate, const search::Verdict& v, const nlohmann::json& json) {
+std::string report(const search::Candidate& candidate, const search::Verdict& v,
+                   const nlohmann::json& json) {
   std::string out = fmt::format("{}: {}", candidate.label(), v.status);
   if (!v.right()) {
     if (v.rank >= 0) out += fmt::format("\nrank    {}", v.rank);
@@ -53,17 +60,21 @@ std::string report(const search::Candidate& candidate, const search::Verdict& v,
   if (!v.message.empty()) out += fmt::format("\nwhat    {}", printable(v.message, true));
   if (!v.advice.empty()) out += fmt::format("\ndo      {}", printable(v.advice));
   if (v.latency_us) {
-    out += fmt::format("\ntime    {} {}{}", microseconds_text(*v.latency_us), v.latency_kind, v.latency_size.empty() ? "" : " at size " + v.latency_size);
+    out += fmt::format("\ntime    {} {}{}", microseconds_text(*v.latency_us), v.latency_kind,
+                       v.latency_size.empty() ? "" : " at size " + v.latency_size);
     if (v.latency_low_us && v.latency_high_us && v.latency_kind == "measured") {
-      out += fmt::format(" ({} to {})", microseconds_text(*v.latency_low_us), microseconds_text(*v.latency_high_us));
+      out += fmt::format(" ({} to {})", microseconds_text(*v.latency_low_us),
+                         microseconds_text(*v.latency_high_us));
     }
   }
   for (const auto& [name, ratio] : v.ratio) {
     const auto& interval = v.ratio_interval.at(name);
-    out += fmt::format("\n        {:.3f}× over {} ({:.3f} to {:.3f})", ratio, name, interval.first, interval.second);
+    out += fmt::format("\n        {:.3f}× over {} ({:.3f} to {:.3f})", ratio, name, interval.first,
+                       interval.second);
   }
   if (v.percent_sol) out += fmt::format("\nSOL     {:.0f} %", *v.percent_sol);
-  if (v.percent_contended_sol) out += fmt::format(", {:.0f} % of the contended one", *v.percent_contended_sol);
+  if (v.percent_contended_sol)
+    out += fmt::format(", {:.0f} % of the contended one", *v.percent_contended_sol);
   if (const auto* notes = find_member(json, "notes"); notes != nullptr && notes->is_array()) {
     for (const auto& note : *notes) {
       if (note.is_string()) out += fmt::format("\nnote    {}", printable(note.get<std::string>()));
@@ -77,8 +88,11 @@ Status evaluate(App& app, const Options& o) {
   if (!home) return fail(home.error());
   Settings settings;
   settings.task = o.task;
-  for (const auto& [key, value] : {std::pair{"target", o.target}, std::pair{"profile", o.profile}, std::pair{"size", o.size}, std::pair{"eval.cache", o.cache},
-                                   std::pair{"ranks", o.ranks > 0 ? std::to_string(o.ranks) : std::string()}, std::pair{"seed", std::to_string(o.seed)}}) {
+  for (const auto& [key, value] :
+       {std::pair{"target", o.target}, std::pair{"profile", o.profile}, std::pair{"size", o.size},
+        std::pair{"eval.cache", o.cache},
+        std::pair{"ranks", o.ranks > 0 ? std::to_string(o.ranks) : std::string()},
+        std::pair{"seed", std::to_string(o.seed)}}) {
     if (value.empty()) continue;
     if (auto ok = set_setting(settings, key, value, "--set"); !ok) return ok;
   }
@@ -95,14 +109,19 @@ Status evaluate(App& app, const Options& o) {
   if (!path) return fail(path.error());
   auto source = search::load_source(app.files, *path);
   if (!source) return fail(source.error());
-  const bool baseline = plan->task.baseline_path((*source)->name) != "" && join_path(plan->task.folder, plan->task.baseline_path((*source)->name)) == *path;
+  const bool baseline =
+      plan->task.baseline_path((*source)->name) != "" &&
+      join_path(plan->task.folder, plan->task.baseline_path((*source)->name)) == *path;
   if (!baseline) {
-    if (auto blocks = source::need_blocks((*source)->text, *path); !blocks) return fail(blocks.error());
+    if (auto blocks = source::need_blocks((*source)->text, *path); !blocks)
+      return fail(blocks.error());
   }
   if (!o.directive.empty()) {
-    auto given = o.directive.starts_with("{") ? Result<std::string>(o.directive) : app.files.read(o.directive, 1 << 16);
+    auto given = o.directive.starts_with("{") ? Result<std::string>(o.directive)
+                                              : app.files.read(o.directive, 1 << 16);
     if (!given) return fail(given.error());
-    auto parsed = directive::parse_text(*given, o.directive.starts_with("{") ? "--directive" : o.directive);
+    auto parsed =
+        directive::parse_text(*given, o.directive.starts_with("{") ? "--directive" : o.directive);
     if (!parsed) return fail(parsed.error());
     auto copy = std::make_shared<search::Source>(**source);
     copy->directive = *parsed;
@@ -110,7 +129,10 @@ Status evaluate(App& app, const Options& o) {
     *source = std::move(copy);
   }
   if ((*source)->has_directive) {
-    if (auto ok = directive::check((*source)->directive, plan->topology, o.directive.empty() ? *path : "--directive"); !ok) return ok;
+    if (auto ok = directive::check((*source)->directive, plan->topology,
+                                   o.directive.empty() ? *path : "--directive");
+        !ok)
+      return ok;
   }
   auto candidate = search::usual(*source, baseline ? "baseline" : "user");
   candidate.baseline = baseline;
@@ -134,7 +156,8 @@ Status evaluate(App& app, const Options& o) {
   for (;;) {
     auto answer = evaluator->next(200);
     if (!answer) return fail(answer.error());
-    if (app.interrupted != nullptr && app.interrupted->load()) return fail(ErrorCode::kTimeout, "interrupted");
+    if (app.interrupted != nullptr && app.interrupted->load())
+      return fail(ErrorCode::kTimeout, "interrupted");
     if (!*answer) continue;
     auto json = parse_json((*answer)->verdict, "verdict");
     if (!json) return fail(json.error());
@@ -142,8 +165,11 @@ Status evaluate(App& app, const Options& o) {
     if (!verdict) return fail(verdict.error());
     app.print(app.json ? dump_json(*json) : report(candidate, *verdict, *json));
     if (verdict->right()) return {};
-    if (app.json) return fail(ErrorCode::kNothingPassed, fmt::format("{}: {}", candidate.label(), verdict->status));
-    return fail(ErrorCode::kNothingPassed, fmt::format("{} did not pass: {}", candidate.label(), verdict->status));
+    if (app.json)
+      return fail(ErrorCode::kNothingPassed,
+                  fmt::format("{}: {}", candidate.label(), verdict->status));
+    return fail(ErrorCode::kNothingPassed,
+                fmt::format("{} did not pass: {}", candidate.label(), verdict->status));
   }
 }
 
@@ -159,10 +185,12 @@ void add_evaluate(CLI::App& cli, App& app, Action& action) {
   command->add_option("--ranks", o->ranks, "number of ranks");
   command->add_option("--size", o->size, "problem size");
   command->add_option("--seed", o->seed, "of inputs and schedules");
-  command->add_option("--stages", o->stages, "gates, separated by commas: lint,compile,emulate,run,stress,bench,confirm");
+  command->add_option("--stages", o->stages,
+                      "gates, separated by commas: lint,compile,emulate,run,stress,bench,confirm");
   command->add_flag("--confirm", o->confirm, "all gates, as an elite passes them");
   command->add_option("--define,-D", o->defines, "value of a tunable: NAME=VALUE")->take_all();
-  command->add_option("--directive", o->directive, "JSON, or a file with it, in place of the source's own");
+  command->add_option("--directive", o->directive,
+                      "JSON, or a file with it, in place of the source's own");
   command->add_option("--cache", o->cache, "folder of the compile cache");
   command->add_option("--set", o->sets, "any setting: key=value")->take_all();
   command->callback([&action, &app, o] { action = [&app, o] { return evaluate(app, *o); }; });

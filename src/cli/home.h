@@ -1,4 +1,5 @@
-// Where tasks, profiles and the other programs are: the source tree of a build, or what was installed.
+// Where tasks, profiles and the other programs are: the source tree of a build, or what was
+// installed.
 #pragma once
 
 #include <string>
@@ -16,11 +17,14 @@ struct Home {
   std::vector<std::string> profile_roots;  // folders with NAME.toml
 };
 
-// `override_root` (SCULLER_HOME) wins; then <programs>/../share/sculler; then the folders above `programs`.
+// `override_root` (SCULLER_HOME) wins; then <programs>/../share/sculler; then the folders above
+// `programs`.
 // ~/.config/sculler/{tasks,profiles} come first where they exist: a user's own and calibrated ones.
-[[nodiscard]] Result<Home> find_home(Files& files, const std::string& programs, const std::string& override_root,
+[[nodiscard]] Result<Home> find_home(Files& files, const std::string& programs,
+                                     const std::string& override_root,
                                      const std::string& config_folder);
-// Folder of this program; $XDG_CONFIG_HOME/sculler or ~/.config/sculler; $XDG_CACHE_HOME/sculler or ~/.cache/sculler.
+// Folder of this program; $XDG_CONFIG_HOME/sculler or ~/.config/sculler; $XDG_CACHE_HOME/sculler or
+// ~/.cache/sculler.
 [[nodiscard]] std::string own_folder();
 [[nodiscard]] std::string config_folder();
 

@@ -28,9 +28,12 @@ std::vector<std::string> strings_of(const nlohmann::json& object, std::string_vi
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> evaluator_environment() {
-  auto env = env_subset({"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "CUDA_HOME", "CUDA_VISIBLE_DEVICES",
-                         "LD_LIBRARY_PATH", "SCULLER_HOME", "SCULLER_CUDA_HOME", "SCULLER_NCCL_HOME", "SCULLER_CUTLASS_HOME", "SCULLER_PREFIX"});
-  for (const char* name : {"NCCL_NVLS_ENABLE", "NVSHMEM_DISABLE_NVLS", "TORCH_SYMM_MEM_DISABLE_MULTICAST"}) {
+  auto env = env_subset({"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME",
+                         "XDG_DATA_HOME", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH",
+                         "SCULLER_HOME", "SCULLER_CUDA_HOME", "SCULLER_NCCL_HOME",
+                         "SCULLER_CUTLASS_HOME", "SCULLER_PREFIX"});
+  for (const char* name :
+       {"NCCL_NVLS_ENABLE", "NVSHMEM_DISABLE_NVLS", "TORCH_SYMM_MEM_DISABLE_MULTICAST"}) {
     env.emplace_back(name, std::string_view(name) == "NCCL_NVLS_ENABLE" ? "0" : "1");
   }
   return env;
@@ -48,10 +51,19 @@ Result<Machine> ask_machine(const App& app) {
     ask.env = evaluator_environment();
     auto ran = run_command(app.processes, ask, "", 60'000, 1 << 20);
     if (!ran) {
-      return fail(Error{ErrorCode::kNotFound, "the evaluator cannot be started: " + ran.error().message, ask.argv[0], {}, "build or install all programs of sculler"});
+      return fail(Error{ErrorCode::kNotFound,
+                        "the evaluator cannot be started: " + ran.error().message,
+                        ask.argv[0],
+                        {},
+                        "build or install all programs of sculler"});
     }
     if (!ran->status.ok()) {
-      return fail(Error{ErrorCode::kChildFailed, fmt::format("sculler-eval --doctor: {}: {}", ran->status.text(), printable(shorten(trim(ran->err), 300))), ask.argv[0], {}, {}});
+      return fail(Error{ErrorCode::kChildFailed,
+                        fmt::format("sculler-eval --doctor: {}: {}", ran->status.text(),
+                                    printable(shorten(trim(ran->err), 300))),
+                        ask.argv[0],
+                        {},
+                        {}});
     }
     text = std::move(ran->out);
   }
@@ -73,24 +85,29 @@ Result<Machine> ask_machine(const App& app) {
   m.gxx = string_or(*object, "gxx", "");
   m.gpu_problem = string_or(*object, "gpu_problem", "");
   const auto* driver = find_member(*object, "driver");
-  if (driver != nullptr) m.driver = driver->is_string() ? driver->get<std::string>() : driver->dump();
+  if (driver != nullptr)
+    m.driver = driver->is_string() ? driver->get<std::string>() : driver->dump();
   m.cuda_libraries = strings_of(*object, "cuda_libraries");
   m.emulator_libraries = strings_of(*object, "emulator_libraries");
   m.share = string_or(*object, "share", "");
   m.cache = string_or(*object, "cache", "");
   m.cores = static_cast<int>(std::clamp<int64_t>(int_or(*object, "cores", 1), 1, 4096));
   const auto programs = part("programs");
-  for (const auto& [name, there] : programs.items()) m.programs.emplace_back(name, there.is_boolean() && there.get<bool>());
+  for (const auto& [name, there] : programs.items())
+    m.programs.emplace_back(name, there.is_boolean() && there.get<bool>());
   const auto gpus = part("gpus");
   if (gpus.is_array()) {
     for (const auto& gpu : gpus) {
-      m.gpus.push_back({string_or(gpu, "name", "GPU"), string_or(gpu, "compute_capability", ""), static_cast<uint64_t>(std::max<int64_t>(0, int_or(gpu, "bytes", 0)))});
+      m.gpus.push_back({string_or(gpu, "name", "GPU"), string_or(gpu, "compute_capability", ""),
+                        static_cast<uint64_t>(std::max<int64_t>(0, int_or(gpu, "bytes", 0)))});
     }
   }
   return m;
 }
 
-std::string nccl_text(int version) { return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100); }
+std::string nccl_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 int nccl_library_version(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -104,7 +121,9 @@ int nccl_library_version(const std::string& path) {
       constexpr std::string_view kMark = "NCCL version ";
       const auto* at = static_cast<const char*>(map);
       const char* end = at + size;
-      while (version == 0 && (at = static_cast<const char*>(::memmem(at, static_cast<std::size_t>(end - at), kMark.data(), kMark.size()))) != nullptr) {
+      while (version == 0 &&
+             (at = static_cast<const char*>(::memmem(at, static_cast<std::size_t>(end - at),
+                                                     kMark.data(), kMark.size()))) != nullptr) {
         at += kMark.size();
         int parts[3] = {0, 0, 0};
         int n = 0;

@@ -20,10 +20,17 @@ Status optimize(App& app, const Options& o) {
     if (auto ok = read_settings(app.files, o.run_file, settings); !ok) return ok;
   }
   if (!o.task.empty()) settings.task = o.task;
-  if (settings.task.empty()) return fail(ErrorCode::kUsage, "no task is named", "sculler optimize TASK; sculler list shows the tasks");
+  if (settings.task.empty())
+    return fail(ErrorCode::kUsage, "no task is named",
+                "sculler optimize TASK; sculler list shows the tasks");
   const std::vector<std::pair<const char*, std::string>> direct = {
-      {"target", o.target}, {"profile", o.profile}, {"size", o.size}, {"eval.cache", o.cache}, {"ranks", o.ranks > 0 ? std::to_string(o.ranks) : ""},
-      {"budget.candidates", o.candidates >= 0 ? std::to_string(o.candidates) : ""}, {"seed", o.seed >= 0 ? std::to_string(o.seed) : ""}};
+      {"target", o.target},
+      {"profile", o.profile},
+      {"size", o.size},
+      {"eval.cache", o.cache},
+      {"ranks", o.ranks > 0 ? std::to_string(o.ranks) : ""},
+      {"budget.candidates", o.candidates >= 0 ? std::to_string(o.candidates) : ""},
+      {"seed", o.seed >= 0 ? std::to_string(o.seed) : ""}};
   for (const auto& [key, value] : direct) {
     if (value.empty()) continue;
     if (auto ok = set_setting(settings, key, value, "--set"); !ok) return ok;

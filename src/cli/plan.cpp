@@ -10,11 +10,14 @@
 namespace sculler::cli {
 namespace {
 
-bool can(const task::Task& task, std::string_view target) { return std::find(task.targets.begin(), task.targets.end(), target) != task.targets.end(); }
+bool can(const task::Task& task, std::string_view target) {
+  return std::find(task.targets.begin(), task.targets.end(), target) != task.targets.end();
+}
 
 Status pick_target(const Machine& machine, Settings& settings, Plan& plan) {
   const auto gpus = static_cast<int>(machine.gpus.size());
-  const std::string found = gpus == 0 ? "no GPU here" : fmt::format("{} GPU{} here", gpus, gpus == 1 ? "" : "s");
+  const std::string found =
+      gpus == 0 ? "no GPU here" : fmt::format("{} GPU{} here", gpus, gpus == 1 ? "" : "s");
   if (settings.target == "auto") {
     if (can(plan.task, "cuda") && gpus >= plan.n_ranks) {
       plan.target = "cuda";
@@ -30,24 +33,31 @@ Status pick_target(const Machine& machine, Settings& settings, Plan& plan) {
     plan.target = settings.target;
     plan.why_target = plan.target == "emu" && gpus == 0 ? found : "asked for";
     if (!can(plan.task, plan.target)) {
-      return fail(Error{ErrorCode::kUsage, fmt::format("{} does not run on {}", plan.task.name, plan.target), join_path(plan.task.folder, "task.toml"), "targets",
+      return fail(Error{ErrorCode::kUsage,
+                        fmt::format("{} does not run on {}", plan.task.name, plan.target),
+                        join_path(plan.task.folder, "task.toml"), "targets",
                         fmt::format("use --target {}", join(plan.task.targets, " or "))});
     }
   }
   if (plan.target == "cuda" && gpus < plan.n_ranks) {
-    std::string message = fmt::format("{} GPU{} asked, {} there", plan.n_ranks, plan.n_ranks == 1 ? "" : "s", gpus);
+    std::string message =
+        fmt::format("{} GPU{} asked, {} there", plan.n_ranks, plan.n_ranks == 1 ? "" : "s", gpus);
     if (!machine.gpu_problem.empty()) message += ": " + machine.gpu_problem;
-    return fail(ErrorCode::kNoDevice, std::move(message), can(plan.task, "emu") ? "use --target emu, or fewer --ranks" : "use a machine with more GPUs");
+    return fail(ErrorCode::kNoDevice, std::move(message),
+                can(plan.task, "emu") ? "use --target emu, or fewer --ranks"
+                                      : "use a machine with more GPUs");
   }
   settings.target = plan.target;
   return {};
 }
 
-Status pick_profile(const App& app, const Home& home, const Machine& machine, Settings& settings, Plan& plan) {
+Status pick_profile(const App& app, const Home& home, const Machine& machine, Settings& settings,
+                    Plan& plan) {
   if (settings.profile == "auto") {
     settings.profile = plan.target == "cpu" ? "cpu" : fmt::format("h200x2");
     if (plan.target == "cuda" && !machine.gpus.empty()) {
-      // "NVIDIA H200" with 8 of them → h200x8 where there is one; else the two-GPU profile of the chip; else none.
+      // "NVIDIA H200" with 8 of them → h200x8 where there is one; else the two-GPU profile of the
+      // chip; else none.
       std::string chip;
       for (const auto word : split(machine.gpus[0].name, ' ')) {
         const std::string lower = to_lower(word);
@@ -56,7 +66,8 @@ Status pick_profile(const App& app, const Home& home, const Machine& machine, Se
       settings.profile.clear();
       for (const int count : {static_cast<int>(machine.gpus.size()), 8, 4, 2, 1}) {
         const std::string name = fmt::format("{}x{}", chip, count);
-        if (settings.profile.empty() && task::find_profile(app.files, home.profile_roots, name)) settings.profile = name;
+        if (settings.profile.empty() && task::find_profile(app.files, home.profile_roots, name))
+          settings.profile = name;
       }
     } else if (!task::find_profile(app.files, home.profile_roots, settings.profile)) {
       settings.profile.clear();
@@ -73,30 +84,42 @@ Status pick_profile(const App& app, const Home& home, const Machine& machine, Se
 
 Status need_tools(const Machine& machine, const Plan& plan) {
   for (const auto& [name, there] : machine.programs) {
-    const bool needed = name == "sculler-rank" || (name == "sculler-vm" && plan.target == "emu") || (name == "sculler-verify" && plan.target != "emu");
-    if (needed && !there) return fail(ErrorCode::kNotFound, fmt::format("{} is not beside sculler", name), "build or install all programs of sculler");
+    const bool needed = name == "sculler-rank" || (name == "sculler-vm" && plan.target == "emu") ||
+                        (name == "sculler-verify" && plan.target != "emu");
+    if (needed && !there)
+      return fail(ErrorCode::kNotFound, fmt::format("{} is not beside sculler", name),
+                  "build or install all programs of sculler");
   }
   if (plan.target == "cpu") {
-    if (machine.gxx.empty()) return fail(ErrorCode::kNoCompiler, "g++ is missing", "install g++ (apt-get install g++)");
+    if (machine.gxx.empty())
+      return fail(ErrorCode::kNoCompiler, "g++ is missing", "install g++ (apt-get install g++)");
     return {};
   }
   if (machine.cuda_home.empty()) {
     return fail(ErrorCode::kNoCompiler, "nvcc is missing: candidates cannot be compiled",
-                "install CUDA 13, or let ./quickstart fetch it, or set SCULLER_CUDA_HOME to the folder that holds bin/nvcc");
+                "install CUDA 13, or let ./quickstart fetch it, or set SCULLER_CUDA_HOME to the "
+                "folder that holds bin/nvcc");
   }
   if (plan.n_ranks > 1 && machine.nccl_version == 0) {
-    return fail(ErrorCode::kNoCompiler, "NCCL's headers are missing", "install NCCL 2.28.9, or let ./quickstart fetch it, or set SCULLER_NCCL_HOME");
+    return fail(ErrorCode::kNoCompiler, "NCCL's headers are missing",
+                "install NCCL 2.28.9, or let ./quickstart fetch it, or set SCULLER_NCCL_HOME");
   }
   if (plan.target == "emu" && machine.emulator_libraries.empty()) {
-    return fail(ErrorCode::kNotFound, "the emulator's libraries are not beside sculler", "build or install all of sculler");
+    return fail(ErrorCode::kNotFound, "the emulator's libraries are not beside sculler",
+                "build or install all of sculler");
   }
   if (plan.target == "cuda" && plan.n_ranks > 1) {
     for (const auto& library : machine.cuda_libraries) {
       if (library.find("libnccl") == std::string::npos) continue;
       const int version = nccl_library_version(library);
       if (version != 0 && version != machine.nccl_version) {
-        return fail(Error{ErrorCode::kVersion, fmt::format("this NCCL is {}, the headers in {} are {}", nccl_text(version), machine.nccl_include, nccl_text(machine.nccl_version)),
-                          library, {}, "set SCULLER_NCCL_HOME to an NCCL whose headers and library are one version"});
+        return fail(
+            Error{ErrorCode::kVersion,
+                  fmt::format("this NCCL is {}, the headers in {} are {}", nccl_text(version),
+                              machine.nccl_include, nccl_text(machine.nccl_version)),
+                  library,
+                  {},
+                  "set SCULLER_NCCL_HOME to an NCCL whose headers and library are one version"});
       }
     }
   }
@@ -105,7 +128,8 @@ Status need_tools(const Machine& machine, const Plan& plan) {
 
 }  // namespace
 
-Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine, Settings& settings) {
+Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
+                       Settings& settings) {
   Plan plan;
   auto folder = task::find_task(app.files, home.task_roots, settings.task);
   if (!folder) return fail(folder.error());
@@ -149,18 +173,22 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   frame.stages = search::search_stages(plan.target);
   frame.seed = static_cast<uint64_t>(settings.seed);
   // On GPUs one job measures at a time; a second may compile meanwhile.
-  plan.parallel = settings.parallel > 0 ? static_cast<int>(settings.parallel) : plan.target == "emu" ? machine.cores : 2;
+  plan.parallel = settings.parallel > 0  ? static_cast<int>(settings.parallel)
+                  : plan.target == "emu" ? machine.cores
+                                         : 2;
   return plan;
 }
 
 std::string target_line(const Plan& plan) {
   if (plan.target == "emu") {
     std::string times = plan.profile && !plan.frame.predict_size.empty()
-                            ? fmt::format("times are predicted for {} at size {}, not measured", plan.profile->name, plan.frame.predict_size)
+                            ? fmt::format("times are predicted for {} at size {}, not measured",
+                                          plan.profile->name, plan.frame.predict_size)
                             : std::string("no hardware profile, so no times");
     return fmt::format("target emu: {}; {}", plan.why_target, times);
   }
-  return fmt::format("target {}: {}; times are measured at size {}{}", plan.target, plan.why_target, plan.frame.size,
+  return fmt::format("target {}: {}; times are measured at size {}{}", plan.target, plan.why_target,
+                     plan.frame.size,
                      plan.profile ? ", hardware profile " + plan.profile->name : std::string());
 }
 
@@ -169,11 +197,14 @@ std::string task_line(const Plan& plan) {
   const auto problem = plan.task.problem(plan.frame.size, plan.n_ranks);
   std::string tolerance;
   if (problem) {
-    for (std::size_t i = 0; i < plan.task.dims.size(); ++i) dims += fmt::format("{}{} {}", i > 0 ? " " : "", plan.task.dims[i], problem->dims[i]);
-    if (const auto t = plan.task.tolerance(*problem)) tolerance = fmt::format(", tolerance {:.2g}", t->relative_l2);
+    for (std::size_t i = 0; i < plan.task.dims.size(); ++i)
+      dims += fmt::format("{}{} {}", i > 0 ? " " : "", plan.task.dims[i], problem->dims[i]);
+    if (const auto t = plan.task.tolerance(*problem))
+      tolerance = fmt::format(", tolerance {:.2g}", t->relative_l2);
   }
-  return fmt::format("task {}, {} rank{}, {}; verified at size {} ({}){}", plan.task.name, plan.n_ranks, plan.n_ranks == 1 ? "" : "s", plan.task.precision_input, plan.frame.size,
-                     dims, tolerance);
+  return fmt::format("task {}, {} rank{}, {}; verified at size {} ({}){}", plan.task.name,
+                     plan.n_ranks, plan.n_ranks == 1 ? "" : "s", plan.task.precision_input,
+                     plan.frame.size, dims, tolerance);
 }
 
 }  // namespace sculler::cli

@@ -1,4 +1,5 @@
-// From settings and machine to what a run does: target, profile, ranks, sizes, baselines, seeds; or why it cannot.
+// From settings and machine to what a run does: target, profile, ranks, sizes, baselines, seeds; or
+// why it cannot.
 #pragma once
 
 #include <optional>
@@ -16,16 +17,17 @@ namespace sculler::cli {
 struct Plan {
   task::Task task;
   std::optional<task::Profile> profile;
-  std::string target;         // "emu", "cuda", "cpu"
-  std::string why_target;     // a sentence for people
+  std::string target;      // "emu", "cuda", "cpu"
+  std::string why_target;  // a sentence for people
   int n_ranks = 1;
-  search::JobFrame frame;     // search stages
+  search::JobFrame frame;  // search stages
   directive::Topology topology;
   int parallel = 1;
 };
 
 // Fills `settings` where they said "auto" or 0.
-[[nodiscard]] Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine, Settings& settings);
+[[nodiscard]] Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
+                                     Settings& settings);
 
 // "target emu: no GPU here; times are predicted for h200x2 at size default, not measured"
 [[nodiscard]] std::string target_line(const Plan& plan);

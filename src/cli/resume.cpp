@@ -10,7 +10,11 @@ Status resume(App& app, const std::string& run, const std::vector<std::string>& 
   const std::string folder = absolute_path(run);
   const std::string file = join_path(folder, "run.toml");
   if (!app.files.exists(file)) {
-    return fail(Error{ErrorCode::kNotFound, "is no run folder: run.toml is not there", folder, {}, "give the folder that sculler optimize made"});
+    return fail(Error{ErrorCode::kNotFound,
+                      "is no run folder: run.toml is not there",
+                      folder,
+                      {},
+                      "give the folder that sculler optimize made"});
   }
   Settings settings;
   if (auto ok = read_settings(app.files, file, settings); !ok) return ok;
@@ -36,8 +40,11 @@ void add_resume(CLI::App& cli, App& app, Action& action) {
   auto sets = std::make_shared<std::vector<std::string>>();
   auto* command = cli.add_subcommand("resume", "go on with a run that ended or was killed");
   command->add_option("run", *run, "the run's folder")->required();
-  command->add_option("--set", *sets, "change a setting: key=value (budget.candidates=80)")->take_all();
-  command->callback([&action, &app, run, sets] { action = [&app, run, sets] { return resume(app, *run, *sets); }; });
+  command->add_option("--set", *sets, "change a setting: key=value (budget.candidates=80)")
+      ->take_all();
+  command->callback([&action, &app, run, sets] {
+    action = [&app, run, sets] { return resume(app, *run, *sets); };
+  });
 }
 
 }  // namespace sculler::cli

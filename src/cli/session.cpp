@@ -27,7 +27,11 @@ class RunLock {
     lock.fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     // A folder in memory (tests) cannot be locked and needs no lock.
     if (lock.fd_ >= 0 && ::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
-      return fail(Error{ErrorCode::kUsage, "another sculler works in this run folder", folder, {}, "wait for it, or end it"});
+      return fail(Error{ErrorCode::kUsage,
+                        "another sculler works in this run folder",
+                        folder,
+                        {},
+                        "wait for it, or end it"});
     }
     return lock;
   }
@@ -42,7 +46,8 @@ class RunLock {
   int fd_ = -1;
 };
 
-Result<std::vector<std::shared_ptr<const search::Source>>> load_all(const App& app, const Plan& plan, const std::vector<std::string>& paths) {
+Result<std::vector<std::shared_ptr<const search::Source>>> load_all(
+    const App& app, const Plan& plan, const std::vector<std::string>& paths) {
   std::vector<std::shared_ptr<const search::Source>> out;
   for (const auto& path : paths) {
     auto source = search::load_source(app.files, join_path(plan.task.folder, path));
@@ -70,8 +75,13 @@ nlohmann::json summary_json(const search::Summary& s, const std::string& folder,
                      {"best_baseline", s.best_baseline}};
   if (s.best) {
     const auto& best = *s.best;
-    nlohmann::json b{{"program", best.program}, {"label", best.candidate.label()}, {"status", best.verdict.status}, {"confirmed", best.confirmed},
-                     {"ratio", best.ratio},     {"folder", join_path(folder, "best")}, {"kind", best.verdict.latency_kind}};
+    nlohmann::json b{{"program", best.program},
+                     {"label", best.candidate.label()},
+                     {"status", best.verdict.status},
+                     {"confirmed", best.confirmed},
+                     {"ratio", best.ratio},
+                     {"folder", join_path(folder, "best")},
+                     {"kind", best.verdict.latency_kind}};
     if (best.verdict.latency_us) b["latency_us"] = *best.verdict.latency_us;
     if (best.verdict.percent_sol) b["percent_sol"] = *best.verdict.percent_sol;
     out["best"] = std::move(b);
@@ -81,52 +91,72 @@ nlohmann::json summary_json(const search::Summary& s, const std::string& folder,
 
 }  // namespace
 
-Result<std::string> make_run_folder(const App& app, const std::string& runs, const Settings& settings, const std::string& task_name) {
+Result<std::string> make_run_folder(const App& app, const std::string& runs,
+                                    const Settings& settings, const std::string& task_name) {
   if (auto ok = app.files.mkdirs(runs); !ok) return fail(ok.error());
   auto free = app.files.free_bytes(runs);
   if (free && *free < kLeastFreeBytes) {
-    return fail(Error{ErrorCode::kDiskFull, fmt::format("{} free, a run needs {}", bytes_text(*free), bytes_text(kLeastFreeBytes)), runs, {},
-                      "free space there, or choose another folder with --runs"});
+    return fail(Error{
+        ErrorCode::kDiskFull,
+        fmt::format("{} free, a run needs {}", bytes_text(*free), bytes_text(kLeastFreeBytes)),
+        runs,
+        {},
+        "free space there, or choose another folder with --runs"});
   }
   const std::string stem = fmt::format("{}-{}", date_text(app.clock.wall_ms()), task_name);
   for (int n = 1;; ++n) {
     const std::string folder = join_path(runs, fmt::format("{}-{}", stem, n));
     if (app.files.exists(folder)) continue;
     if (auto ok = app.files.mkdirs(join_path(folder, "spool")); !ok) return fail(ok.error());
-    if (auto ok = app.files.write_atomic(join_path(folder, "run.toml"), print_settings(settings)); !ok) return fail(ok.error());
+    if (auto ok = app.files.write_atomic(join_path(folder, "run.toml"), print_settings(settings));
+        !ok)
+      return fail(ok.error());
     return folder;
   }
 }
 
-std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::string& spool, const std::string& log, const Settings& settings, const Plan& plan,
-                                                  int parallel) {
+std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::string& spool,
+                                                   const std::string& log, const Settings& settings,
+                                                   const Plan& plan, int parallel) {
   if (app.make_evaluator) return app.make_evaluator(spool);
   SpawnOptions command;
   command.argv = {join_path(app.programs, "sculler-eval"), "--parallel", std::to_string(parallel)};
   if (!spool.empty()) command.argv.insert(command.argv.end(), {"--spool", spool});
-  if (!settings.cache.empty()) command.argv.insert(command.argv.end(), {"--cache", absolute_path(settings.cache)});
-  if (settings.containment == "none") command.argv.insert(command.argv.end(), {"--containment", "none"});
+  if (!settings.cache.empty())
+    command.argv.insert(command.argv.end(), {"--cache", absolute_path(settings.cache)});
+  if (settings.containment == "none")
+    command.argv.insert(command.argv.end(), {"--containment", "none"});
   command.env = evaluator_environment();
-  auto evaluator = std::make_unique<search::ProcessEvaluator>(app.processes, app.clock, std::move(command), log);
-  // The evaluator has deadlines of its own for every step; this one is for an evaluator that hangs itself.
+  auto evaluator =
+      std::make_unique<search::ProcessEvaluator>(app.processes, app.clock, std::move(command), log);
+  // The evaluator has deadlines of its own for every step; this one is for an evaluator that hangs
+  // itself.
   const auto& t = plan.task.timeouts;
   evaluator->set_stall_ms(static_cast<int64_t>(10e3 * (t.compile_s + t.emulate_s + t.run_s)));
   return evaluator;
 }
 
-Status run_in_folder(const App& app, const std::string& folder, const Settings& settings, const Plan& plan, bool resumed) {
+Status run_in_folder(const App& app, const std::string& folder, const Settings& settings,
+                     const Plan& plan, bool resumed) {
   auto lock = RunLock::take(folder);
   if (!lock) return fail(lock.error());
   auto store = store::Store::open(join_path(folder, "store.sqlite"), app.clock);
   if (!store) return fail(store.error());
-  for (const auto& [name, value] : {std::pair{"task", plan.task.name}, std::pair{"target", plan.target}, std::pair{"task_sha256", plan.task.sha256}}) {
+  for (const auto& [name, value] :
+       {std::pair{"task", plan.task.name}, std::pair{"target", plan.target},
+        std::pair{"task_sha256", plan.task.sha256}}) {
     if (auto ok = (*store)->set_fact(name, value); !ok) return ok;
     auto kept = (*store)->fact(name);
     if (!kept) return fail(kept.error());
     if (*kept != value && std::string_view(name) != "task_sha256") {
-      return fail(Error{ErrorCode::kUsage, fmt::format("this run's {} is {}, not {}", name, *kept, value), folder, name, "start a new run"});
+      return fail(Error{ErrorCode::kUsage,
+                        fmt::format("this run's {} is {}, not {}", name, *kept, value), folder,
+                        name, "start a new run"});
     }
-    if (*kept != value) app.print(fmt::format("note: {} changed since the run began; what was evaluated before is not counted", plan.task.name));
+    if (*kept != value)
+      app.print(fmt::format(
+          "note: {} changed since the run began; what was evaluated before is not counted",
+          plan.task.name));
   }
 
   auto baseline_sources = load_all(app, plan, plan.task.baselines);
@@ -151,18 +181,22 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
     possible.push_back(std::move(seed));
   }
   if (possible.empty()) {
-    return fail(Error{ErrorCode::kBadDirective, left_out.empty() ? "the task has no seeds" : "no seed is possible here: " + join(left_out, "; "), plan.task.folder, "files.seeds",
-                      "add a seed to task.toml"});
+    return fail(Error{ErrorCode::kBadDirective,
+                      left_out.empty() ? "the task has no seeds"
+                                       : "no seed is possible here: " + join(left_out, "; "),
+                      plan.task.folder, "files.seeds", "add a seed to task.toml"});
   }
 
   std::unique_ptr<Progress> progress;
   if (app.json) progress = std::make_unique<NoProgress>();
   else progress = std::make_unique<TerminalProgress>(app.out, app.clock);
   const std::string shown = relative_to_here(folder);
-  progress->line(fmt::format("{}          run {}{}", target_line(plan), shown, resumed ? " (resumed)" : ""));
+  progress->line(
+      fmt::format("{}          run {}{}", target_line(plan), shown, resumed ? " (resumed)" : ""));
   progress->line(task_line(plan));
   for (const auto& reason : left_out) progress->line(fmt::format("left out {}", reason));
-  progress->line(search::table_head(plan.target == "emu" ? "predicted" : "measured", baselines.front().source->name));
+  progress->line(search::table_head(plan.target == "emu" ? "predicted" : "measured",
+                                    baselines.front().source->name));
 
   search::RunSettings run_settings;
   run_settings.frame = plan.frame;
@@ -181,7 +215,8 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   tuner_settings.round_points = settings.round_points;
   search::Tuner tuner(std::move(possible), tuner_settings);
   Log log(app.files, app.clock, join_path(folder, "log.jsonl"));
-  auto evaluator = start_evaluator(app, run_settings.spool, join_path(folder, "evaluator.log"), settings, plan, plan.parallel);
+  auto evaluator = start_evaluator(app, run_settings.spool, join_path(folder, "evaluator.log"),
+                                   settings, plan, plan.parallel);
   search::Run run(**store, app.files, app.clock, *evaluator, tuner, *progress, log, run_settings);
   run.interrupted = app.interrupted;
   auto summary = run.execute(baselines);
@@ -196,8 +231,11 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
     context.profile = plan.profile ? plan.profile->name : "";
     context.size = plan.frame.size;
     context.run_folder = folder;
-    context.commands = fmt::format("sculler evaluate {} {} --target {} --ranks {}", plan.task.name, join_path("best", summary->best->candidate.source->file_name), plan.target, plan.n_ranks);
-    for (const auto& [name, value] : summary->best->candidate.defines) context.commands += fmt::format(" --define {}={}", name, value);
+    context.commands = fmt::format("sculler evaluate {} {} --target {} --ranks {}", plan.task.name,
+                                   join_path("best", summary->best->candidate.source->file_name),
+                                   plan.target, plan.n_ranks);
+    for (const auto& [name, value] : summary->best->candidate.defines)
+      context.commands += fmt::format(" --define {}={}", name, value);
     if (auto ok = search::write_best(app.files, best_folder, *summary, context); !ok) return ok;
   }
   if (app.json) {
@@ -205,21 +243,35 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   } else {
     if (summary->best) {
       const auto& best = *summary->best;
-      app.print(fmt::format("best: {} → {} ({}, directive.json, verdict.json, README.md){}      next: sculler export {}", best.program, join_path(shown, "best"),
-                            best.candidate.source->file_name, best.confirmed ? ", confirmed on fresh seeds" : "", shown));
+      app.print(
+          fmt::format("best: {} → {} ({}, directive.json, verdict.json, README.md){}      next: "
+                      "sculler export {}",
+                      best.program, join_path(shown, "best"), best.candidate.source->file_name,
+                      best.confirmed ? ", confirmed on fresh seeds" : "", shown));
       if (!summary->best_baseline.empty() && best.score > 0) {
-        app.print(fmt::format("{:.2f}× over {}, the best of {} baseline{}", best.ratio.count(summary->best_baseline) > 0 ? best.ratio.at(summary->best_baseline) : best.score,
-                              summary->best_baseline, summary->baseline_us.size(), summary->baseline_us.size() == 1 ? "" : "s"));
+        app.print(fmt::format("{:.2f}× over {}, the best of {} baseline{}",
+                              best.ratio.count(summary->best_baseline) > 0
+                                  ? best.ratio.at(summary->best_baseline)
+                                  : best.score,
+                              summary->best_baseline, summary->baseline_us.size(),
+                              summary->baseline_us.size() == 1 ? "" : "s"));
       }
     }
     std::string last = search::tally_text(summary->tally, false);
-    if (summary->from_store > 0) last += fmt::format("; {} verdicts were there already", summary->from_store);
+    if (summary->from_store > 0)
+      last += fmt::format("; {} verdicts were there already", summary->from_store);
     if (summary->why != "budget") last += fmt::format("; ended by {}", summary->why);
     app.print(last);
   }
-  if (summary->why == "interrupted") return fail(Error{ErrorCode::kTimeout, "interrupted", {}, {}, fmt::format("sculler resume {} goes on", shown)});
+  if (summary->why == "interrupted")
+    return fail(Error{ErrorCode::kTimeout,
+                      "interrupted",
+                      {},
+                      {},
+                      fmt::format("sculler resume {} goes on", shown)});
   if (!summary->best) {
-    return fail(ErrorCode::kNothingPassed, "no candidate passed", fmt::format("see the rows above, or sculler export {}", shown));
+    return fail(ErrorCode::kNothingPassed, "no candidate passed",
+                fmt::format("see the rows above, or sculler export {}", shown));
   }
   return {};
 }

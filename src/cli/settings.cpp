@@ -24,23 +24,61 @@ struct Setting {
 
 const std::array kSettings = {
     Setting{"task", &Settings::task, 0, 0, {}, "name, or the folder of a task"},
-    Setting{"target", &Settings::target, 0, 0, "auto|cuda|emu|cpu", "auto: cuda where there are enough GPUs, else emu; cpu for tasks of the host"},
-    Setting{"profile", &Settings::profile, 0, 0, {}, "hardware profile; auto: what the machine is, h200x2 on emu"},
+    Setting{"target", &Settings::target, 0, 0, "auto|cuda|emu|cpu",
+            "auto: cuda where there are enough GPUs, else emu; cpu for tasks of the host"},
+    Setting{"profile",
+            &Settings::profile,
+            0,
+            0,
+            {},
+            "hardware profile; auto: what the machine is, h200x2 on emu"},
     Setting{"ranks", &Settings::ranks, 0, 64, {}, "0: the task's"},
-    Setting{"size", &Settings::size, 0, 0, {}, "problem size; auto: emu on the emulator, default elsewhere"},
-    Setting{"predict_size", &Settings::predict_size, 0, 0, {}, "size that the emulator's times are predicted for"},
+    Setting{"size",
+            &Settings::size,
+            0,
+            0,
+            {},
+            "problem size; auto: emu on the emulator, default elsewhere"},
+    Setting{"predict_size",
+            &Settings::predict_size,
+            0,
+            0,
+            {},
+            "size that the emulator's times are predicted for"},
     Setting{"seed", &Settings::seed, 0, 4e18, {}, "of inputs, schedules and choices"},
     Setting{"strategy", &Settings::strategy, 0, 0, "tuner", "tuner: no model"},
     Setting{"budget.candidates", &Settings::candidates, 0, 1e9, {}, "0: no bound"},
     Setting{"budget.minutes", &Settings::minutes, 0, 1e6, {}, "0: no bound"},
-    Setting{"budget.patience", &Settings::patience, 0, 1e9, {}, "candidates without a better one; 0: no bound"},
-    Setting{"budget.target_ratio", &Settings::target_ratio, 0, 1e6, {}, "over the best baseline; 0: none"},
+    Setting{"budget.patience",
+            &Settings::patience,
+            0,
+            1e9,
+            {},
+            "candidates without a better one; 0: no bound"},
+    Setting{"budget.target_ratio",
+            &Settings::target_ratio,
+            0,
+            1e6,
+            {},
+            "over the best baseline; 0: none"},
     Setting{"budget.stop_at_percent_sol", &Settings::stop_at_percent_sol, 0, 1000, {}, "0: never"},
-    Setting{"eval.parallel", &Settings::parallel, 0, 1024, {}, "evaluations at once; 0: one a core"},
-    Setting{"eval.confirm", &Settings::confirm, 0, 100, {}, "elites that are tried on fresh seeds at the end"},
+    Setting{
+        "eval.parallel", &Settings::parallel, 0, 1024, {}, "evaluations at once; 0: one a core"},
+    Setting{"eval.confirm",
+            &Settings::confirm,
+            0,
+            100,
+            {},
+            "elites that are tried on fresh seeds at the end"},
     Setting{"eval.cache", &Settings::cache, 0, 0, {}, "folder; empty: the user's cache"},
-    Setting{"eval.containment", &Settings::containment, 0, 0, "auto|none", "none: no sandbox, every verdict says so"},
-    Setting{"tuner.round_points", &Settings::round_points, 1, 10000, {}, "points of a source in one round at most"},
+    Setting{"eval.containment", &Settings::containment, 0, 0, "auto|none",
+            "none: no sandbox, every verdict says so"},
+    Setting{"tuner.round_points",
+            &Settings::round_points,
+            1,
+            10000,
+            {},
+            "points of a source in one round at most"},
 };
 
 std::vector<std::string> choices_of(const Setting& setting) {
@@ -50,7 +88,8 @@ std::vector<std::string> choices_of(const Setting& setting) {
 }
 
 Error bad(std::string_view where, std::string_view key, std::string message, std::string cure) {
-  return {where == "--set" ? ErrorCode::kUsage : ErrorCode::kBadInput, std::move(message), std::string(where), std::string(key), std::move(cure)};
+  return {where == "--set" ? ErrorCode::kUsage : ErrorCode::kBadInput, std::move(message),
+          std::string(where), std::string(key), std::move(cure)};
 }
 
 const Setting* find_setting(std::string_view key) {
@@ -70,12 +109,15 @@ Error unknown(std::string_view where, std::string_view key) {
       if (dot != std::string::npos && nearest(key, {known.substr(dot + 1)})) like = known;
     }
   }
-  return bad(where, printable(shorten(key, 80)), "is not a known setting", like ? fmt::format("did you mean {}?", *like) : "sculler list settings shows them");
+  return bad(where, printable(shorten(key, 80)), "is not a known setting",
+             like ? fmt::format("did you mean {}?", *like) : "sculler list settings shows them");
 }
 
 std::string value_text(const Settings& settings, const Setting& setting) {
-  if (const auto* text = std::get_if<std::string Settings::*>(&setting.field)) return toml_quote(settings.**text);
-  if (const auto* integer = std::get_if<int64_t Settings::*>(&setting.field)) return std::to_string(settings.**integer);
+  if (const auto* text = std::get_if<std::string Settings::*>(&setting.field))
+    return toml_quote(settings.**text);
+  if (const auto* integer = std::get_if<int64_t Settings::*>(&setting.field))
+    return std::to_string(settings.**integer);
   return fmt::format("{}", settings.*std::get<double Settings::*>(setting.field));
 }
 
@@ -87,7 +129,8 @@ std::vector<std::string> setting_keys() {
   return out;
 }
 
-Status set_setting(Settings& settings, std::string_view key, std::string_view value, std::string_view where) {
+Status set_setting(Settings& settings, std::string_view key, std::string_view value,
+                   std::string_view where) {
   const Setting* setting = find_setting(key);
   if (setting == nullptr) return fail(unknown(where, key));
   if (const auto* text = std::get_if<std::string Settings::*>(&setting->field)) {
@@ -96,19 +139,24 @@ Status set_setting(Settings& settings, std::string_view key, std::string_view va
       if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
         const auto like = nearest(value, choices);
         return fail(bad(where, key, fmt::format("\"{}\" is unknown", printable(shorten(value, 60))),
-                        like ? fmt::format("did you mean {}?", *like) : fmt::format("use one of {}", join(choices, ", "))));
+                        like ? fmt::format("did you mean {}?", *like)
+                             : fmt::format("use one of {}", join(choices, ", "))));
       }
     }
-    settings.**text = std::string(value);
+    settings.** text = std::string(value);
     return {};
   }
   const auto number = parse_double(value);
   const bool whole = std::holds_alternative<int64_t Settings::*>(setting->field);
   if (!number || !std::isfinite(*number) || (whole && !parse_int(value))) {
-    return fail(bad(where, key, fmt::format("\"{}\" is no {}", printable(shorten(value, 60)), whole ? "whole number" : "number"), {}));
+    return fail(bad(where, key,
+                    fmt::format("\"{}\" is no {}", printable(shorten(value, 60)),
+                                whole ? "whole number" : "number"),
+                    {}));
   }
   if (*number < setting->low || *number > setting->high) {
-    return fail(bad(where, key, fmt::format("{} is outside {}..{}", value, setting->low, setting->high), {}));
+    return fail(bad(where, key,
+                    fmt::format("{} is outside {}..{}", value, setting->low, setting->high), {}));
   }
   if (whole) settings.*std::get<int64_t Settings::*>(setting->field) = *parse_int(value);
   else settings.*std::get<double Settings::*>(setting->field) = *number;
@@ -118,9 +166,12 @@ Status set_setting(Settings& settings, std::string_view key, std::string_view va
 Status apply_override(Settings& settings, std::string_view assignment) {
   const auto equals = assignment.find('=');
   if (equals == std::string_view::npos) {
-    return fail(ErrorCode::kUsage, fmt::format("--set {}: there is no \"=\"", printable(shorten(assignment, 80))), "write --set key=value");
+    return fail(ErrorCode::kUsage,
+                fmt::format("--set {}: there is no \"=\"", printable(shorten(assignment, 80))),
+                "write --set key=value");
   }
-  return set_setting(settings, trim(assignment.substr(0, equals)), trim(assignment.substr(equals + 1)), "--set");
+  return set_setting(settings, trim(assignment.substr(0, equals)),
+                     trim(assignment.substr(equals + 1)), "--set");
 }
 
 Status read_settings(Files& files, const std::string& path, Settings& settings) {
@@ -133,8 +184,10 @@ Status read_settings(Files& files, const std::string& path, Settings& settings) 
     auto version = root.integer("version");
     if (!version) return fail(version.error());
     if (*version != kRunVersion) {
-      Error error = root.error("version", fmt::format("run file of format {}, this program reads format {}", *version, kRunVersion),
-                               *version > kRunVersion ? "use the newer sculler that made it" : "start a new run");
+      Error error = root.error(
+          "version",
+          fmt::format("run file of format {}, this program reads format {}", *version, kRunVersion),
+          *version > kRunVersion ? "use the newer sculler that made it" : "start a new run");
       error.code = ErrorCode::kVersion;
       return fail(std::move(error));
     }
@@ -152,9 +205,12 @@ Status read_settings(Files& files, const std::string& path, Settings& settings) 
       }
     }
     const Setting* setting = find_setting(key);
-    if (setting != nullptr && std::holds_alternative<std::string Settings::*>(setting->field) != (node.kind == TomlNode::Kind::kString)) {
-      return fail(bad(where, key, node.kind == TomlNode::Kind::kString ? "a number is expected" : "a string is expected",
-                      node.kind == TomlNode::Kind::kString ? "remove the quotes" : "put it in quotes"));
+    if (setting != nullptr && std::holds_alternative<std::string Settings::*>(setting->field) !=
+                                  (node.kind == TomlNode::Kind::kString)) {
+      return fail(bad(
+          where, key,
+          node.kind == TomlNode::Kind::kString ? "a number is expected" : "a string is expected",
+          node.kind == TomlNode::Kind::kString ? "remove the quotes" : "put it in quotes"));
     }
     return set_setting(settings, key, value, where);
   };
@@ -176,13 +232,17 @@ std::string print_settings(const Settings& settings) {
   std::string section;
   for (const auto& setting : kSettings) {
     const auto dot = setting.key.find('.');
-    const std::string group(dot == std::string_view::npos ? std::string_view() : setting.key.substr(0, dot));
+    const std::string group(dot == std::string_view::npos ? std::string_view()
+                                                          : setting.key.substr(0, dot));
     if (group != section) {
       out += fmt::format("\n[{}]\n", group);
       section = group;
     }
     const auto key = dot == std::string_view::npos ? setting.key : setting.key.substr(dot + 1);
-    out += fmt::format("{} = {}  # {}{}\n", key, value_text(settings, setting), setting.choices.empty() ? std::string() : std::string(setting.choices) + "; ", setting.note);
+    out +=
+        fmt::format("{} = {}  # {}{}\n", key, value_text(settings, setting),
+                    setting.choices.empty() ? std::string() : std::string(setting.choices) + "; ",
+                    setting.note);
   }
   return out;
 }

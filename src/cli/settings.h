@@ -1,4 +1,5 @@
-// The settings of a run: run.toml, overridden by --set key=value. The effective ones are stored with the run.
+// The settings of a run: run.toml, overridden by --set key=value. The effective ones are stored
+// with the run.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@ namespace sculler::cli {
 inline constexpr int kRunVersion = 1;
 
 struct Settings {
-  std::string task;                 // name or folder
-  std::string target = "auto";      // auto, cuda, emu, cpu
-  std::string profile = "auto";     // of profiles/, or a path
-  int64_t ranks = 0;                // 0: the task's
-  std::string size = "auto";        // emu on emu, default elsewhere
+  std::string task;              // name or folder
+  std::string target = "auto";   // auto, cuda, emu, cpu
+  std::string profile = "auto";  // of profiles/, or a path
+  int64_t ranks = 0;             // 0: the task's
+  std::string size = "auto";     // emu on emu, default elsewhere
   std::string predict_size = "default";
   int64_t seed = 1;
   std::string strategy = "tuner";
@@ -27,20 +28,22 @@ struct Settings {
   int64_t patience = 0;
   double target_ratio = 0;
   double stop_at_percent_sol = 95;
-  int64_t parallel = 0;             // evaluations at once; 0: one a core (one at a time on cuda)
+  int64_t parallel = 0;  // evaluations at once; 0: one a core (one at a time on cuda)
   int64_t confirm = 3;
-  std::string cache;                // empty: the user's cache
-  std::string containment = "auto"; // auto, none
+  std::string cache;                 // empty: the user's cache
+  std::string containment = "auto";  // auto, none
   int64_t round_points = 8;
 };
 
 // Every key, dotted, in the order of the file.
 [[nodiscard]] std::vector<std::string> setting_keys();
 // Sets one from text; kUsage with key and cure. `where` becomes the error's file.
-[[nodiscard]] Status set_setting(Settings& settings, std::string_view key, std::string_view value, std::string_view where);
+[[nodiscard]] Status set_setting(Settings& settings, std::string_view key, std::string_view value,
+                                 std::string_view where);
 // "key=value" of the command line.
 [[nodiscard]] Status apply_override(Settings& settings, std::string_view assignment);
-// Reads a run.toml over `settings`. Unknown keys are named with the nearest; another version is kVersion.
+// Reads a run.toml over `settings`. Unknown keys are named with the nearest; another version is
+// kVersion.
 [[nodiscard]] Status read_settings(Files& files, const std::string& path, Settings& settings);
 // The whole file, version first.
 [[nodiscard]] std::string print_settings(const Settings& settings);

@@ -15,20 +15,21 @@ using nlohmann::json;
 
 constexpr std::array<std::string_view, 4> kBackends = {"none", "lsa", "gin", "hybrid"};
 constexpr std::array<std::string_view, 4> kIssuers = {"thread", "warp", "cta", "copy_engine"};
-constexpr std::array<std::string_view, 5> kPlacements = {"sequential", "stream_overlap", "split_phase",
-                                                         "kernel_fused", "tile_fused"};
+constexpr std::array<std::string_view, 5> kPlacements = {
+    "sequential", "stream_overlap", "split_phase", "kernel_fused", "tile_fused"};
 constexpr std::array<std::string_view, 3> kSyncs = {"global", "peer", "tile"};
 constexpr std::size_t kMaxWhy = 2000;
 
 Error bad(std::string_view origin, std::string_view key, std::string message, std::string cure) {
-  return {ErrorCode::kBadDirective, std::move(message), std::string(origin), std::string(key), std::move(cure)};
+  return {ErrorCode::kBadDirective, std::move(message), std::string(origin), std::string(key),
+          std::move(cure)};
 }
 
 std::vector<std::string> words_of(const auto& names) { return {names.begin(), names.end()}; }
 
 template <class Enum, std::size_t N>
-Status read_word(const json& object, const char* key, const std::array<std::string_view, N>& names, bool needed,
-                 std::string_view origin, Enum& out) {
+Status read_word(const json& object, const char* key, const std::array<std::string_view, N>& names,
+                 bool needed, std::string_view origin, Enum& out) {
   const json* found = find_member(object, key);
   const std::string choices = join(words_of(names), ", ");
   if (found == nullptr) {
@@ -36,7 +37,8 @@ Status read_word(const json& object, const char* key, const std::array<std::stri
     return fail(bad(origin, key, "is missing", fmt::format("choose one of {}", choices)));
   }
   if (!found->is_string()) {
-    return fail(bad(origin, key, fmt::format("a string expected, {} found", found->type_name()), fmt::format("choose one of {}", choices)));
+    return fail(bad(origin, key, fmt::format("a string expected, {} found", found->type_name()),
+                    fmt::format("choose one of {}", choices)));
   }
   const auto& word = found->get_ref<const std::string&>();
   for (std::size_t i = 0; i < N; ++i) {
@@ -46,8 +48,9 @@ Status read_word(const json& object, const char* key, const std::array<std::stri
     }
   }
   const auto like = nearest(word, words_of(names));
-  return fail(bad(origin, key, fmt::format("\"{}\" is unknown", printable(shorten(word, 60))),
-                  like ? fmt::format("did you mean {}?", *like) : fmt::format("choose one of {}", choices)));
+  return fail(bad(
+      origin, key, fmt::format("\"{}\" is unknown", printable(shorten(word, 60))),
+      like ? fmt::format("did you mean {}?", *like) : fmt::format("choose one of {}", choices)));
 }
 
 }  // namespace
@@ -59,29 +62,39 @@ std::string_view name(Sync value) { return kSyncs[static_cast<std::size_t>(value
 
 Result<Directive> parse(const json& object, std::string_view origin) {
   if (!object.is_object()) {
-    return fail(bad(origin, {}, fmt::format("a directive is an object, {} found", object.type_name()), "write {\"backend\":…}"));
+    return fail(bad(origin, {},
+                    fmt::format("a directive is an object, {} found", object.type_name()),
+                    "write {\"backend\":…}"));
   }
-  static const std::vector<std::string> kKeys = {"backend", "issuer", "placement", "sync", "granularity", "why"};
+  static const std::vector<std::string> kKeys = {"backend", "issuer",      "placement",
+                                                 "sync",    "granularity", "why"};
   for (const auto& [key, value] : object.items()) {
     if (std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end()) continue;
     const auto like = nearest(key, kKeys);
     return fail(bad(origin, printable(shorten(key, 60)), "is not a dimension of a directive",
-                    like ? fmt::format("did you mean {}?", *like) : fmt::format("known: {}", join(kKeys, ", "))));
+                    like ? fmt::format("did you mean {}?", *like)
+                         : fmt::format("known: {}", join(kKeys, ", "))));
   }
   Directive out;
-  if (auto ok = read_word(object, "backend", kBackends, true, origin, out.backend); !ok) return fail(ok.error());
-  if (auto ok = read_word(object, "issuer", kIssuers, false, origin, out.issuer); !ok) return fail(ok.error());
-  if (auto ok = read_word(object, "placement", kPlacements, false, origin, out.placement); !ok) return fail(ok.error());
-  if (auto ok = read_word(object, "sync", kSyncs, false, origin, out.sync); !ok) return fail(ok.error());
+  if (auto ok = read_word(object, "backend", kBackends, true, origin, out.backend); !ok)
+    return fail(ok.error());
+  if (auto ok = read_word(object, "issuer", kIssuers, false, origin, out.issuer); !ok)
+    return fail(ok.error());
+  if (auto ok = read_word(object, "placement", kPlacements, false, origin, out.placement); !ok)
+    return fail(ok.error());
+  if (auto ok = read_word(object, "sync", kSyncs, false, origin, out.sync); !ok)
+    return fail(ok.error());
   if (find_member(object, "granularity") != nullptr) {
     auto bytes = get_int(object, "granularity", origin, 0, int64_t{1} << 40);
     if (!bytes) {
-      return fail(bad(origin, "granularity", bytes.error().message, "give the bytes of one transfer, or 0"));
+      return fail(bad(origin, "granularity", bytes.error().message,
+                      "give the bytes of one transfer, or 0"));
     }
     out.granularity = *bytes;
   }
   if (const json* why = find_member(object, "why")) {
-    if (!why->is_string()) return fail(bad(origin, "why", "a string expected", "say in a sentence why"));
+    if (!why->is_string())
+      return fail(bad(origin, "why", "a string expected", "say in a sentence why"));
     out.why = why->get<std::string>().substr(0, kMaxWhy);
   }
   return out;
@@ -120,13 +133,15 @@ Result<std::optional<Directive>> from_source(std::string_view source, std::strin
 }
 
 json to_json(const Directive& d) {
-  return {{"backend", name(d.backend)}, {"issuer", name(d.issuer)},   {"placement", name(d.placement)},
-          {"sync", name(d.sync)},       {"granularity", d.granularity}, {"why", d.why}};
+  return {{"backend", name(d.backend)},     {"issuer", name(d.issuer)},
+          {"placement", name(d.placement)}, {"sync", name(d.sync)},
+          {"granularity", d.granularity},   {"why", d.why}};
 }
 
 std::string print(const Directive& d) {
   if (d.backend == Backend::kNone && d.placement == Placement::kSequential) return "none";
-  return fmt::format("{} {} {} {}", name(d.backend), name(d.issuer), name(d.placement), name(d.sync));
+  return fmt::format("{} {} {} {}", name(d.backend), name(d.issuer), name(d.placement),
+                     name(d.sync));
 }
 
 int granularity_band(int64_t bytes) {

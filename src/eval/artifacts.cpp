@@ -29,9 +29,11 @@ void add_task_headers(const task::Task& task, std::vector<SourceFile>& files) {
   if (!names) return;
   for (const auto& name : *names) {
     if (!name.ends_with(".h") && !name.ends_with(".cuh")) continue;
-    const bool taken = std::any_of(files.begin(), files.end(), [&](const SourceFile& f) { return f.name == name; });
+    const bool taken = std::any_of(files.begin(), files.end(),
+                                   [&](const SourceFile& f) { return f.name == name; });
     if (taken) continue;
-    if (auto text = real_files().read(task.folder + "/" + name, uint64_t{4} << 20)) files.push_back({name, *text});
+    if (auto text = real_files().read(task.folder + "/" + name, uint64_t{4} << 20))
+      files.push_back({name, *text});
   }
 }
 
@@ -44,8 +46,8 @@ std::string source_hash(const Job& job) {
   return hash.hex();
 }
 
-CompileRequest Artifacts::source_request(const Job& job, const task::Task& task, const std::string& arch,
-                                         bool cubin) const {
+CompileRequest Artifacts::source_request(const Job& job, const task::Task& task,
+                                         const std::string& arch, bool cubin) const {
   CompileRequest r;
   r.files = job.files;
   const bool cuda = job.is_cuda_source();
@@ -58,19 +60,22 @@ CompileRequest Artifacts::source_request(const Job& job, const task::Task& task,
   r.arch = arch;
   r.cubin = cubin;
   r.native = !cuda;
-  for (const auto& file : job.files) r.needs_cutlass = r.needs_cutlass || source_requires(file.text, "cutlass");
+  for (const auto& file : job.files)
+    r.needs_cutlass = r.needs_cutlass || source_requires(file.text, "cutlass");
   r.timeout_ms = static_cast<int64_t>(task.timeouts.compile_s * 1000);
   return r;
 }
 
-CompileOutcome Artifacts::candidate(const Job& job, const task::Task& task, const std::string& arch, bool cubin) {
+CompileOutcome Artifacts::candidate(const Job& job, const task::Task& task, const std::string& arch,
+                                    bool cubin) {
   if (!job.carried.candidate.empty()) return carried(job.carried.candidate);
   return compiler_.compile(source_request(job, task, arch, cubin));
 }
 
 CompileOutcome Artifacts::baseline(const Job& job, const task::Task& task, const std::string& name,
                                    const std::string& arch, bool cubin) {
-  if (const auto at = job.carried.baselines.find(name); at != job.carried.baselines.end()) return carried(at->second);
+  if (const auto at = job.carried.baselines.find(name); at != job.carried.baselines.end())
+    return carried(at->second);
   CompileOutcome outcome;
   outcome.status = "INTERNAL";
   const std::string relative = task.baseline_path(name);
@@ -100,7 +105,8 @@ CompileOutcome Artifacts::rank_backend(const Job& job, const std::string& arch, 
   return compiler_.compile(r);
 }
 
-CompileOutcome Artifacts::verify_backend(const Job& job, const task::Task& task, const std::string& arch) {
+CompileOutcome Artifacts::verify_backend(const Job& job, const task::Task& task,
+                                         const std::string& arch) {
   if (!job.carried.verify_backend.empty()) return carried(job.carried.verify_backend);
   CompileRequest r;
   r.candidate = false;

@@ -16,17 +16,20 @@ class Artifacts {
       : compiler_(compiler), toolchain_(toolchain), share_(std::move(share)) {}
 
   // `arch` is "90a"; `cubin`: machine code too.
-  [[nodiscard]] CompileOutcome candidate(const Job& job, const task::Task& task, const std::string& arch, bool cubin);
+  [[nodiscard]] CompileOutcome candidate(const Job& job, const task::Task& task,
+                                         const std::string& arch, bool cubin);
   // A baseline of the task, as if it were a candidate.
-  [[nodiscard]] CompileOutcome baseline(const Job& job, const task::Task& task, const std::string& name,
-                                        const std::string& arch, bool cubin);
+  [[nodiscard]] CompileOutcome baseline(const Job& job, const task::Task& task,
+                                        const std::string& name, const std::string& arch,
+                                        bool cubin);
   [[nodiscard]] CompileOutcome rank_backend(const Job& job, const std::string& arch, bool cubin);
-  [[nodiscard]] CompileOutcome verify_backend(const Job& job, const task::Task& task, const std::string& arch);
+  [[nodiscard]] CompileOutcome verify_backend(const Job& job, const task::Task& task,
+                                              const std::string& arch);
   [[nodiscard]] CompileOutcome reference(const Job& job, const task::Task& task);
 
  private:
-  [[nodiscard]] CompileRequest source_request(const Job& job, const task::Task& task, const std::string& arch,
-                                              bool cubin) const;
+  [[nodiscard]] CompileRequest source_request(const Job& job, const task::Task& task,
+                                              const std::string& arch, bool cubin) const;
   Compiler& compiler_;
   const Toolchain& toolchain_;
   std::string share_;

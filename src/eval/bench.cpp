@@ -24,7 +24,8 @@ RunResult failure(Group& group, const Error& error) {
 
 }  // namespace
 
-BenchOutcome run_bench(Launcher& launcher, const std::vector<Contestant>& contestants, const BenchPlan& plan) {
+BenchOutcome run_bench(Launcher& launcher, const std::vector<Contestant>& contestants,
+                       const BenchPlan& plan) {
   BenchOutcome out;
   std::vector<Runner> runners;
   const auto lose = [&](const std::string& name, RunResult result) {
@@ -61,9 +62,11 @@ BenchOutcome run_bench(Launcher& launcher, const std::vector<Contestant>& contes
       lose(contestant.name, std::move(result));
     } else {
       Runner runner{contestant.name, std::move(*group)};
-      if (turn(runner, std::max(1, plan.warm_up), plan.ready_ms, false)) runners.push_back(std::move(runner));
+      if (turn(runner, std::max(1, plan.warm_up), plan.ready_ms, false))
+        runners.push_back(std::move(runner));
     }
-    if (runners.empty()) return out;  // the candidate is first: without it there is nothing to compare
+    if (runners.empty())
+      return out;  // the candidate is first: without it there is nothing to compare
   }
   for (int round = 0; round < plan.rounds; ++round) {
     if (round % 2 == 1) std::reverse(runners.begin(), runners.end());

@@ -1,4 +1,5 @@
-// Timing by turns: candidate and baselines live at once, a few iterations each a round, order reversed every other round.
+// Timing by turns: candidate and baselines live at once, a few iterations each a round, order
+// reversed every other round.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +17,23 @@ namespace sculler::eval {
 
 struct BenchPlan {
   int rounds = 10;
-  int iterations = 4;          // a group and round
-  int warm_up = 5;             // iterations before the first round, not kept
+  int iterations = 4;  // a group and round
+  int warm_up = 5;     // iterations before the first round, not kept
   int64_t ready_ms = 120'000;
   int64_t round_ms = 60'000;
   uint64_t seed = 1;
 };
 
 struct Contestant {
-  std::string name;            // "candidate" first, then baselines
+  std::string name;  // "candidate" first, then baselines
   GroupSpec spec;
 };
 
 struct BenchOutcome {
-  RunResult candidate;                                 // PASSED, or why the candidate failed
+  RunResult candidate;                                    // PASSED, or why the candidate failed
   std::map<std::string, std::vector<double>> samples_us;  // by name, in order of measurement
-  std::vector<std::vector<double>> rank_us;            // of the candidate
-  std::map<std::string, std::string> failed;           // baselines that did not run, and why
+  std::vector<std::vector<double>> rank_us;               // of the candidate
+  std::map<std::string, std::string> failed;              // baselines that did not run, and why
 };
 
 [[nodiscard]] BenchOutcome run_bench(Launcher& launcher, const std::vector<Contestant>& contestants,

@@ -24,8 +24,9 @@ constexpr std::size_t kManifestEntries = 8;
 
 tl::unexpected<Error> io(const std::string& path, const std::error_code& why) {
   const bool full = why == std::errc::no_space_on_device;
-  return fail(Error{full ? ErrorCode::kDiskFull : ErrorCode::kIo, why.message(), path, "",
-                    full ? "Free some space or set --cache to another file system." : "Check the cache folder."});
+  return fail(Error{
+      full ? ErrorCode::kDiskFull : ErrorCode::kIo, why.message(), path, "",
+      full ? "Free some space or set --cache to another file system." : "Check the cache folder."});
 }
 
 uint64_t bytes_below(const fs::path& folder) {
@@ -43,13 +44,14 @@ std::optional<Dependency> observe(const std::string& path) {
   // Compilers read the same few thousand headers again and again.
   static std::mutex mutex;
   static std::map<std::string, Dependency> known;
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   const int64_t mtime_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
   {
     const std::lock_guard lock(mutex);
     const auto at = known.find(path);
-    if (at != known.end() && at->second.size == info.st_size && at->second.mtime_ns == mtime_ns) return at->second;
+    if (at != known.end() && at->second.size == info.st_size && at->second.mtime_ns == mtime_ns)
+      return at->second;
   }
   auto text = real_files().read(path, uint64_t{1} << 28);
   if (!text) return std::nullopt;
@@ -59,9 +61,10 @@ std::optional<Dependency> observe(const std::string& path) {
 }
 
 bool unchanged(const Dependency& d) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(d.path.c_str(), &info) != 0 || info.st_size != d.size) return false;
-  if (int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec == d.mtime_ns) return true;
+  if (int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec == d.mtime_ns)
+    return true;
   auto text = real_files().read(d.path, uint64_t{1} << 28);
   return text && sha256_hex(*text) == d.sha256;
 }
@@ -84,7 +87,8 @@ Status ArtifactCache::open() {
   for (const auto& entry : fs::directory_iterator(folder_ + "/staged", ignored)) {
     const std::string name = entry.path().filename();
     const int pid = std::atoi(name.c_str());
-    if (pid > 0 && ::access(("/proc/" + std::to_string(pid)).c_str(), F_OK) != 0) fs::remove_all(entry.path(), ignored);
+    if (pid > 0 && ::access(("/proc/" + std::to_string(pid)).c_str(), F_OK) != 0)
+      fs::remove_all(entry.path(), ignored);
   }
   return {};
 }
@@ -99,8 +103,8 @@ std::optional<std::string> ArtifactCache::find(const std::string& key) {
 
 Result<std::string> ArtifactCache::stage() {
   static std::atomic<uint64_t> counter{0};
-  const std::string path =
-      folder_ + "/staged/" + std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1));
+  const std::string path = folder_ + "/staged/" + std::to_string(::getpid()) + "-" +
+                           std::to_string(counter.fetch_add(1));
   std::error_code why;
   fs::remove_all(path, why);
   fs::create_directories(path, why);
@@ -151,13 +155,15 @@ void ArtifactCache::remember_source(const std::string& source_key, const std::st
   nlohmann::json entries = nlohmann::json::array();
   nlohmann::json list = nlohmann::json::array();
   for (const auto& d : needs) {
-    list.push_back({{"path", d.path}, {"size", d.size}, {"mtime_ns", d.mtime_ns}, {"sha256", d.sha256}});
+    list.push_back(
+        {{"path", d.path}, {"size", d.size}, {"mtime_ns", d.mtime_ns}, {"sha256", d.sha256}});
   }
   entries.push_back({{"key", key}, {"needs", list}});
   if (auto old = real_files().read(path, uint64_t{16} << 20)) {
     if (auto parsed = parse_json(*old, path); parsed && parsed->is_array()) {
       for (const auto& entry : *parsed) {
-        if (entries.size() < kManifestEntries && string_or(entry, "key", "") != key) entries.push_back(entry);
+        if (entries.size() < kManifestEntries && string_or(entry, "key", "") != key)
+          entries.push_back(entry);
       }
     }
   }
@@ -179,12 +185,14 @@ uint64_t ArtifactCache::trim() {
     std::error_code inner;
     for (const auto& entry : fs::directory_iterator(shard.path(), inner)) {
       std::error_code ignored;
-      items.push_back({entry.path(), fs::last_write_time(entry.path(), ignored), bytes_below(entry.path())});
+      items.push_back(
+          {entry.path(), fs::last_write_time(entry.path(), ignored), bytes_below(entry.path())});
       sum += items.back().bytes;
     }
   }
   if (sum <= max_bytes_) return sum;
-  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.used < b.used; });
+  std::sort(items.begin(), items.end(),
+            [](const Item& a, const Item& b) { return a.used < b.used; });
   for (const auto& item : items) {
     if (sum <= max_bytes_ - max_bytes_ / 10) break;
     // Out of sight first, so that no reader finds half an object.

@@ -1,5 +1,5 @@
-// Compiled artifacts by content: atomic insertion, bounded size with the least recently used dropped first, safe for
-// several evaluators on one folder.
+// Compiled artifacts by content: atomic insertion, bounded size with the least recently used
+// dropped first, safe for several evaluators on one folder.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,23 @@ struct Dependency {
 
 class ArtifactCache {
  public:
-  ArtifactCache(std::string folder, uint64_t max_bytes) : folder_(std::move(folder)), max_bytes_(max_bytes) {}
+  ArtifactCache(std::string folder, uint64_t max_bytes)
+      : folder_(std::move(folder)), max_bytes_(max_bytes) {}
   [[nodiscard]] Status open();
 
   // Folder of the object with this key (64 hex digits); marks it used.
   [[nodiscard]] std::optional<std::string> find(const std::string& key);
-  // Moves `staged` (a folder made by stage()) in as the object; where another evaluator was first, its object stays and
-  // `staged` is removed. Returns the object's folder.
+  // Moves `staged` (a folder made by stage()) in as the object; where another evaluator was first,
+  // its object stays and `staged` is removed. Returns the object's folder.
   [[nodiscard]] Result<std::string> insert(const std::string& key, const std::string& staged);
   // A fresh private folder inside of the cache's file system.
   [[nodiscard]] Result<std::string> stage();
 
-  // Direct mode: what was compiled from this source key before, checked against the files that it included.
+  // Direct mode: what was compiled from this source key before, checked against the files that it
+  // included.
   [[nodiscard]] std::optional<std::string> find_by_source(const std::string& source_key);
-  void remember_source(const std::string& source_key, const std::string& key, const std::vector<Dependency>& needs);
+  void remember_source(const std::string& source_key, const std::string& key,
+                       const std::vector<Dependency>& needs);
 
   // Drops objects until the sum is below the bound. Returns the bytes that are left.
   uint64_t trim();

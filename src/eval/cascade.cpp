@@ -16,7 +16,8 @@ class Stopwatch {
   Stopwatch(Verdict& verdict, Stage stage) : verdict_(verdict), stage_(stage) {}
   ~Stopwatch() {
     const auto spent = std::chrono::steady_clock::now() - start_;
-    verdict_.cost_ms[std::string(stage_name(stage_))] += std::chrono::duration<double, std::milli>(spent).count();
+    verdict_.cost_ms[std::string(stage_name(stage_))] +=
+        std::chrono::duration<double, std::milli>(spent).count();
   }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
@@ -41,7 +42,8 @@ bool refuse(Verdict& v, const Error& error) {
 }
 
 void add_note(Verdict& v, std::string note) {
-  if (std::find(v.notes.begin(), v.notes.end(), note) == v.notes.end()) v.notes.push_back(std::move(note));
+  if (std::find(v.notes.begin(), v.notes.end(), note) == v.notes.end())
+    v.notes.push_back(std::move(note));
 }
 
 // "sm_90a" or "90a" → "90a".
@@ -81,7 +83,8 @@ Verdict Cascade::run(const Job& job) {
     Step step;
     bool always;
   };
-  // Nothing runs without an artifact, so compiling is not optional; stages before it may be left out.
+  // Nothing runs without an artifact, so compiling is not optional; stages before it may be left
+  // out.
   const std::array<Entry, 7> steps{{{Stage::kLint, &Cascade::lint, false},
                                     {Stage::kCompile, &Cascade::compile, true},
                                     {Stage::kEmulate, &Cascade::emulate, false},
@@ -122,10 +125,11 @@ bool Cascade::load(Context& c) {
     c.predict = std::move(*predict);
   }
   if (c.job.target == Target::kCuda && machine_.gpus < c.job.n_ranks) {
-    return refuse(c.v, "INTERNAL",
-                  std::to_string(c.job.n_ranks) + " GPUs are asked for and " + std::to_string(machine_.gpus) +
-                      " are here",
-                  "Use --ranks " + std::to_string(std::max(1, machine_.gpus)) + " or the target emu.");
+    return refuse(
+        c.v, "INTERNAL",
+        std::to_string(c.job.n_ranks) + " GPUs are asked for and " + std::to_string(machine_.gpus) +
+            " are here",
+        "Use --ranks " + std::to_string(std::max(1, machine_.gpus)) + " or the target emu.");
   }
   return true;
 }
@@ -160,18 +164,22 @@ bool Cascade::backends(Context& c, Target target) {
       return true;
     }
     return refuse(c.v, "INTERNAL",
-                  std::string(what) + " could not be built: " + (built.where.empty() ? "" : built.where + ": ") +
-                      built.message,
+                  std::string(what) + " could not be built: " +
+                      (built.where.empty() ? "" : built.where + ": ") + built.message,
                   built.advice);
   };
-  if (!need(c.reference, "the task's reference", [&] { return artifacts_.reference(c.job, c.task); })) return false;
+  if (!need(c.reference, "the task's reference",
+            [&] { return artifacts_.reference(c.job, c.task); }))
+    return false;
   if (target == Target::kCpu) return true;
   const bool cubin = c.job.target == Target::kCuda;
-  if (!need(c.rank_backend, "rank_backend.so", [&] { return artifacts_.rank_backend(c.job, c.arch, cubin); })) {
+  if (!need(c.rank_backend, "rank_backend.so",
+            [&] { return artifacts_.rank_backend(c.job, c.arch, cubin); })) {
     return false;
   }
   if (target == Target::kEmu) return true;
-  return need(c.verify_backend, "verify_backend.so", [&] { return artifacts_.verify_backend(c.job, c.task, c.arch); });
+  return need(c.verify_backend, "verify_backend.so",
+              [&] { return artifacts_.verify_backend(c.job, c.task, c.arch); });
 }
 
 RunPaths Cascade::paths(Context& c, Target target, const std::string& artifact) {
@@ -193,7 +201,8 @@ Result<GroupSpec> Cascade::group_spec(Context& c, const RunPlan& plan, const std
                                       int64_t& timeout_ms, const char* label) {
   const auto where = paths(c, plan.target, artifact);
   const bool multicast = c.profile && c.profile->multicast;
-  const int nccl = c.job.carried.nccl_version != 0 ? c.job.carried.nccl_version : machine_.nccl_version;
+  const int nccl =
+      c.job.carried.nccl_version != 0 ? c.job.carried.nccl_version : machine_.nccl_version;
   auto specs = build_specs(c.job, c.task, plan, where, nccl, multicast, machine_.n_threads);
   if (!specs) return fail(specs.error());
   timeout_ms = specs->timeout_ms;
@@ -255,7 +264,8 @@ bool Cascade::take(Context& c, const RunResult& r, Stage stage) {
 bool Cascade::emulate(Context& c) {
   if (c.job.target == Target::kCpu) return true;
   if (!c.job.is_cuda_source()) {
-    return refuse(c.v, "UNSUPPORTED", "a candidate for " + c.v.target + " is a .cu file, not " + c.job.files[0].name);
+    return refuse(c.v, "UNSUPPORTED",
+                  "a candidate for " + c.v.target + " is a .cu file, not " + c.job.files[0].name);
   }
   const bool cuda = c.job.target == Target::kCuda;
   if (machine_.dropins.empty()) {
@@ -315,7 +325,8 @@ bool Cascade::stress(Context& c) {
   if (!backends(c, c.job.target)) return false;
   if (c.job.target == Target::kEmu && machine_.dropins.empty()) return true;
   std::vector<std::string> families = c.task.families;
-  if (families.empty()) families = {"large_late", "constant_rows", "negative", "denormal", "integers", "uniform"};
+  if (families.empty())
+    families = {"large_late", "constant_rows", "negative", "denormal", "integers", "uniform"};
   constexpr int kRuns = 4;
   constexpr uint64_t kDelay = 200'000;  // ns
   const char* const schedules[kRuns] = {"delay_rank", "priority", "random", "delay_rank"};
@@ -329,7 +340,8 @@ bool Cascade::stress(Context& c) {
     plan.family = families[at];
     // Every other run is of a size that no file lists.
     if (i % 2 == 1) {
-      if (auto hidden = c.task.draw_hidden(plan.seed, i, c.job.n_ranks)) plan.problem = std::move(*hidden);
+      if (auto hidden = c.task.draw_hidden(plan.seed, i, c.job.n_ranks))
+        plan.problem = std::move(*hidden);
     }
     plan.n_sets = std::min(c.task.n_sets, 4);
     plan.iterations = draw_iterations(plan.seed, plan.n_sets, 1, 2);
@@ -372,14 +384,16 @@ void Cascade::rate(Context& c, const task::Problem& problem) {
     v.percent_contended_sol = 100 * *contended / us;
   }
   if (v.latency->kind != "measured") return;
-  // HBM counts only where caches cannot hold the data: twice the L2, and the timed runs are hot otherwise.
-  const double l2 = c.profile->number("nominal.l2_bytes").value_or(c.profile->number("limits.l2_bytes").value_or(64e6));
+  // HBM counts only where caches cannot hold the data: twice the L2, and the timed runs are hot
+  // otherwise.
+  const double l2 = c.profile->number("nominal.l2_bytes")
+                        .value_or(c.profile->number("limits.l2_bytes").value_or(64e6));
   const bool hbm_counts = work->hbm_bytes > 2 * l2;
   const double floor = std::max({sol->flops_us, sol->link_us, hbm_counts ? sol->hbm_us : 0.0});
   if (v.latency->us.high >= floor) return;
   refuse(v, "IMPLAUSIBLE",
-         microseconds_text(us) + " is below the " + microseconds_text(floor) + " that " + sol->bound +
-             " at nominal rates allows");
+         microseconds_text(us) + " is below the " + microseconds_text(floor) + " that " +
+             sol->bound + " at nominal rates allows");
 }
 
 bool Cascade::bench(Context& c) {
@@ -411,7 +425,8 @@ bool Cascade::bench(Context& c) {
   }
   for (const auto& name : names) {
     if (name == c.job.baseline_of) continue;
-    const auto built = artifacts_.baseline(c.job, c.task, name, c.arch, c.job.target == Target::kCuda);
+    const auto built =
+        artifacts_.baseline(c.job, c.task, name, c.arch, c.job.target == Target::kCuda);
     if (!built.ok) {
       add_note(c.v, "baseline " + name + " was not compared: " + built.message);
       continue;
@@ -424,7 +439,8 @@ bool Cascade::bench(Context& c) {
     outcome = run_bench(launcher_, contestants, bench);
   }
   if (!take(c, outcome.candidate, Stage::kBench)) return false;
-  for (const auto& [name, why] : outcome.failed) add_note(c.v, "baseline " + name + " failed: " + why);
+  for (const auto& [name, why] : outcome.failed)
+    add_note(c.v, "baseline " + name + " failed: " + why);
   const auto& own = outcome.samples_us["candidate"];
   c.v.latency = Latency{median_interval(own, bench.seed), "measured", c.problem->size};
   std::vector<double> ranks(static_cast<std::size_t>(c.job.n_ranks));

@@ -1,4 +1,5 @@
-// The gates that turn a job into a verdict, cheap before dear; the first that is not passed ends it.
+// The gates that turn a job into a verdict, cheap before dear; the first that is not passed ends
+// it.
 #pragma once
 
 #include <memory>
@@ -33,22 +34,25 @@ class Linter {
 
 // What this machine offers.
 struct Machine {
-  std::string containment;                  // level's name
-  std::string containment_why;              // empty at full
-  std::vector<std::string> dropins;         // the emulator's libraries, preload order
+  std::string containment;           // level's name
+  std::string containment_why;       // empty at full
+  std::vector<std::string> dropins;  // the emulator's libraries, preload order
   std::vector<std::string> cuda_libraries;
-  std::string cuda_arch;                    // of the first GPU, "90a"; empty: none
+  std::string cuda_arch;  // of the first GPU, "90a"; empty: none
   int gpus = 0;
   int nccl_version = 0;
-  int n_threads = 1;                        // that a cpu candidate may use
-  std::string expected_cache;               // folder
+  int n_threads = 1;           // that a cpu candidate may use
+  std::string expected_cache;  // folder
 };
 
 class Cascade {
  public:
-  Cascade(Files& files, Linter& linter, Compiler& compiler, const Toolchain& toolchain, std::string share,
-          Launcher& launcher, const Machine& machine)
-      : files_(files), linter_(linter), artifacts_(compiler, toolchain, std::move(share)), launcher_(launcher),
+  Cascade(Files& files, Linter& linter, Compiler& compiler, const Toolchain& toolchain,
+          std::string share, Launcher& launcher, const Machine& machine)
+      : files_(files),
+        linter_(linter),
+        artifacts_(compiler, toolchain, std::move(share)),
+        launcher_(launcher),
         machine_(machine) {}
 
   // Never fails: what goes wrong is INTERNAL with a message. Thread-safe.
@@ -67,8 +71,9 @@ class Cascade {
 
   // Builds, launches, reads; adds to the verdict's costs under `stage`.
   [[nodiscard]] RunResult launch(Context& c, const RunPlan& plan, Stage stage);
-  [[nodiscard]] Result<GroupSpec> group_spec(Context& c, const RunPlan& plan, const std::string& artifact,
-                                             int64_t& timeout_ms, const char* label);
+  [[nodiscard]] Result<GroupSpec> group_spec(Context& c, const RunPlan& plan,
+                                             const std::string& artifact, int64_t& timeout_ms,
+                                             const char* label);
   [[nodiscard]] RunPaths paths(Context& c, Target target, const std::string& artifact);
   // Writes a failed run into the verdict; true where it passed.
   bool take(Context& c, const RunResult& result, Stage stage);

@@ -17,7 +17,8 @@ namespace sculler::eval {
 namespace fs = std::filesystem;
 namespace {
 
-// Inside of the sandbox the source always has the same path, so that names which the compiler derives from it are stable.
+// Inside of the sandbox the source always has the same path, so that names which the compiler
+// derives from it are stable.
 constexpr const char* kWorkInside = "/sculler/work";
 constexpr const char* kArtifact = "artifact.so";
 constexpr uint64_t kMemoryLimit = uint64_t{16} << 30;
@@ -25,7 +26,8 @@ constexpr uint64_t kFileLimit = uint64_t{1} << 30;
 constexpr uint64_t kOutputLimit = uint64_t{1} << 20;
 
 double ms_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 CompileOutcome failed(std::string status, std::string message, std::string advice = {}) {
@@ -41,7 +43,8 @@ Status write_plain(const std::string& path, const std::string& text) {
   out << text;
   out.close();
   if (out) return {};
-  return fail(Error{ErrorCode::kDiskFull, "cannot be written", path, "", "Free some space or set --cache."});
+  return fail(Error{ErrorCode::kDiskFull, "cannot be written", path, "",
+                    "Free some space or set --cache."});
 }
 
 CompileOutcome from_object(const std::string& folder) {
@@ -75,10 +78,17 @@ std::string ToolCompiler::source_key(const CompileRequest& r) const {
 std::vector<std::string> ToolCompiler::command(const CompileRequest& r) const {
   std::vector<std::string> a;
   if (r.language == CompileRequest::Language::kCuda) {
-    a = {toolchain_.cuda_home + "/bin/nvcc", "-std=c++17", "-shared", "-cudart", "shared", "-gencode"};
-    const std::string code = r.cubin ? "[compute_" + r.arch + ",sm_" + r.arch + "]" : "compute_" + r.arch;
+    a = {toolchain_.cuda_home + "/bin/nvcc",
+         "-std=c++17",
+         "-shared",
+         "-cudart",
+         "shared",
+         "-gencode"};
+    const std::string code =
+        r.cubin ? "[compute_" + r.arch + ",sm_" + r.arch + "]" : "compute_" + r.arch;
     a.push_back("arch=compute_" + r.arch + ",code=" + code);
-    for (const char* word : {"--no-compress", "-lineinfo", "-Xcompiler", "-fPIC,-fno-gnu-unique"}) a.emplace_back(word);
+    for (const char* word : {"--no-compress", "-lineinfo", "-Xcompiler", "-fPIC,-fno-gnu-unique"})
+      a.emplace_back(word);
     if (r.cubin) {
       a.emplace_back("-Xptxas");
       a.emplace_back("-v");
@@ -111,7 +121,8 @@ CompileOutcome ToolCompiler::compile(const CompileRequest& r) {
   if (r.files.empty()) return failed("INTERNAL", "nothing to compile");
   if (r.language == CompileRequest::Language::kCuda && toolchain_.cuda_home.empty()) {
     return failed("INTERNAL", "no CUDA compiler was found",
-                  "Set SCULLER_CUDA_HOME to a toolkit that holds bin/nvcc, or run ./quickstart, which installs one.");
+                  "Set SCULLER_CUDA_HOME to a toolkit that holds bin/nvcc, or run ./quickstart, "
+                  "which installs one.");
   }
   if (r.language == CompileRequest::Language::kCpp && toolchain_.gxx.empty()) {
     return failed("INTERNAL", "no C++ compiler was found", "Install g++.");
@@ -155,7 +166,8 @@ CompileOutcome ToolCompiler::run(const CompileRequest& r, const std::string& key
   std::error_code why;
   fs::create_directories(work, why);
   for (const auto& file : r.files) {
-    if (auto done = write_plain(work + "/" + file.name, file.text); !done) return failed("INTERNAL", done.error().text());
+    if (auto done = write_plain(work + "/" + file.name, file.text); !done)
+      return failed("INTERNAL", done.error().text());
   }
 
   Confined c;
@@ -180,14 +192,17 @@ CompileOutcome ToolCompiler::run(const CompileRequest& r, const std::string& key
   if (!result) return failed("INTERNAL", result.error().text());
   const std::string output = result->err + "\n" + result->out;
   if (result->status.timed_out) {
-    return failed("TIMEOUT", "the compiler ran longer than " + std::to_string(r.timeout_ms / 1000) + " s",
+    return failed("TIMEOUT",
+                  "the compiler ran longer than " + std::to_string(r.timeout_ms / 1000) + " s",
                   "Instantiate less: fewer templates, smaller unrolled loops.");
   }
   if (!result->status.ok() || !fs::exists(work + "/" + kArtifact, why)) {
     const auto error = first_error(output);
-    const bool memory = output.find("out of memory") != std::string::npos || result->status.signal == 9;
-    auto outcome = failed(memory ? "OOM" : "COMPILE_ERROR",
-                          error.message.empty() ? "the compiler ended with " + result->status.text() : error.message);
+    const bool memory =
+        output.find("out of memory") != std::string::npos || result->status.signal == 9;
+    auto outcome = failed(
+        memory ? "OOM" : "COMPILE_ERROR",
+        error.message.empty() ? "the compiler ended with " + result->status.text() : error.message);
     outcome.where = error.where;
     return outcome;
   }
@@ -211,10 +226,12 @@ CompileOutcome ToolCompiler::run(const CompileRequest& r, const std::string& key
   if (!object) return failed("INTERNAL", object.error().text());
   const Cleanup cleanup_object{*object};
   fs::rename(work + "/" + kArtifact, *object + "/" + kArtifact, why);
-  if (why) return failed("INTERNAL", "the artifact cannot be moved into the cache: " + why.message());
+  if (why)
+    return failed("INTERNAL", "the artifact cannot be moved into the cache: " + why.message());
   fs::permissions(*object, fs::perms(0755), why);
   fs::permissions(*object + "/" + kArtifact, fs::perms(0755), why);
-  const nlohmann::json meta{{"sha256", sha256_hex(*bytes)}, {"facts", ptxas_facts(output)}, {"source", r.files[0].name}};
+  const nlohmann::json meta{
+      {"sha256", sha256_hex(*bytes)}, {"facts", ptxas_facts(output)}, {"source", r.files[0].name}};
   if (auto done = write_plain(*object + "/meta.json", dump_json(meta)); !done) {
     return failed("INTERNAL", done.error().text());
   }

@@ -1,4 +1,5 @@
-// From source to shared object: in the sandbox, through the cache, with a bounded and readable first error.
+// From source to shared object: in the sandbox, through the cache, with a bounded and readable
+// first error.
 #pragma once
 
 #include <condition_variable>
@@ -22,26 +23,28 @@ namespace sculler::eval {
 struct CompileRequest {
   enum class Language : uint8_t { kCuda, kCpp };
   Language language = Language::kCuda;
-  std::vector<SourceFile> files;      // files[0] is compiled; the others lie beside it
+  std::vector<SourceFile> files;  // files[0] is compiled; the others lie beside it
   std::vector<std::pair<std::string, std::string>> defines;
   std::vector<std::string> include_folders;  // absolute, bound read-only
-  std::string arch = "90a";           // CUDA: compute_<arch>
-  bool cubin = false;                 // PTX and machine code, or PTX only
-  bool native = false;                // C++: -march=native
+  std::string arch = "90a";                  // CUDA: compute_<arch>
+  bool cubin = false;                        // PTX and machine code, or PTX only
+  bool native = false;                       // C++: -march=native
   bool needs_cutlass = false;
-  bool candidate = true;              // false: our own or the task's text; warnings are not counted against anyone
+  bool candidate =
+      true;  // false: our own or the task's text; warnings are not counted against anyone
   int64_t timeout_ms = 300'000;
 };
 
 struct CompileOutcome {
   bool ok = false;
-  std::string artifact;               // absolute path of the shared object
-  std::string sha256;                 // of its bytes
+  std::string artifact;  // absolute path of the shared object
+  std::string sha256;    // of its bytes
   bool cached = false;
-  std::map<std::string, int64_t> facts{};  // registers, spills, shared (bytes): largest of all kernels
+  std::map<std::string, int64_t>
+      facts{};  // registers, spills, shared (bytes): largest of all kernels
   double ms = 0;
   // Where it failed:
-  std::string status{};               // COMPILE_ERROR, TIMEOUT, OOM, UNSUPPORTED, INTERNAL
+  std::string status{};  // COMPILE_ERROR, TIMEOUT, OOM, UNSUPPORTED, INTERNAL
   std::string where{}, message{}, advice{};
 };
 
@@ -54,7 +57,8 @@ class Compiler {
 // nvcc and g++ of this machine. Thread-safe: two requests for the same thing compile once.
 class ToolCompiler final : public Compiler {
  public:
-  ToolCompiler(Processes& processes, const Sandbox& sandbox, const Toolchain& toolchain, ArtifactCache& cache)
+  ToolCompiler(Processes& processes, const Sandbox& sandbox, const Toolchain& toolchain,
+               ArtifactCache& cache)
       : processes_(processes), sandbox_(sandbox), toolchain_(toolchain), cache_(cache) {}
   [[nodiscard]] CompileOutcome compile(const CompileRequest& request) override;
 
@@ -72,7 +76,7 @@ class ToolCompiler final : public Compiler {
 };
 
 struct FirstError {
-  std::string where;    // "candidate.cu:12", empty where the tool names no line
+  std::string where;  // "candidate.cu:12", empty where the tool names no line
   std::string message;
 };
 // The first error in what nvcc, cicc, ptxas, g++ or the linker printed.

@@ -9,7 +9,8 @@ namespace sculler::eval {
 namespace {
 
 bool digits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 std::string base_name(std::string_view path) {
@@ -25,8 +26,10 @@ bool front_end(std::string_view line, FirstError& out) {
     const auto close = line.find(mark);
     if (close == std::string_view::npos) continue;
     const auto open = line.rfind('(', close);
-    if (open == std::string_view::npos || !digits(line.substr(open + 1, close - open - 1))) continue;
-    out.where = base_name(line.substr(0, open)) + ":" + std::string(line.substr(open + 1, close - open - 1));
+    if (open == std::string_view::npos || !digits(line.substr(open + 1, close - open - 1)))
+      continue;
+    out.where = base_name(line.substr(0, open)) + ":" +
+                std::string(line.substr(open + 1, close - open - 1));
     out.message = tidy(line.substr(close + mark.size()));
     return true;
   }
@@ -59,8 +62,8 @@ bool gnu(std::string_view line, FirstError& out) {
 
 bool tool(std::string_view line, FirstError& out) {
   for (const std::string_view mark :
-       {"undefined reference to", "multiple definition of", "ptxas error", "ptxas fatal", "nvcc fatal", "nvlink error",
-        "; error", "cannot find -l", "Killed", "out of memory"}) {
+       {"undefined reference to", "multiple definition of", "ptxas error", "ptxas fatal",
+        "nvcc fatal", "nvlink error", "; error", "cannot find -l", "Killed", "out of memory"}) {
     if (line.find(mark) == std::string_view::npos) continue;
     out.message = tidy(line);
     return true;
@@ -107,7 +110,8 @@ std::map<std::string, int64_t> ptxas_facts(std::string_view output) {
     if (line.find("bytes spill stores") != std::string_view::npos) {
       raise("spills", number_before(line, " bytes spill stores"));
     }
-    if (line.find(" registers") != std::string_view::npos && line.find("Used ") != std::string_view::npos) {
+    if (line.find(" registers") != std::string_view::npos &&
+        line.find("Used ") != std::string_view::npos) {
       raise("registers", number_before(line, " registers"));
       raise("shared", number_before(line, " bytes smem"));
     }
@@ -163,7 +167,8 @@ std::vector<std::string> parse_depfile(std::string_view text) {
 
 bool source_requires(std::string_view source, std::string_view name) {
   const std::string_view key = "sculler:requires";
-  for (auto at = source.find(key); at != std::string_view::npos; at = source.find(key, at + key.size())) {
+  for (auto at = source.find(key); at != std::string_view::npos;
+       at = source.find(key, at + key.size())) {
     const auto begin = source.rfind('\n', at) + 1;  // npos + 1 = 0
     if (!trim(source.substr(begin, at - begin)).starts_with("//")) continue;
     const auto rest = source.substr(at + key.size());

@@ -1,4 +1,5 @@
-// Job folders: work prepared on one machine and run on another that has GPUs but no network and maybe no compiler.
+// Job folders: work prepared on one machine and run on another that has GPUs but no network and
+// maybe no compiler.
 //   DIR/<job>.json   the job line with "task", "profile" and "artifacts" relative to DIR
 //   DIR/artifacts/   shared objects by hash      DIR/tasks/ DIR/profiles/   copies
 //   DIR/bin DIR/lib  these programs              DIR/spool/                 verdicts
@@ -36,11 +37,16 @@ Result<Job> read_job_file(const std::string& folder, const std::string& name) {
       const std::string relative = string_or(*a, key, "");
       return relative.empty() ? relative : join_path(folder, relative);
     };
-    job->carried = {path("candidate"), path("rank_backend"), path("verify_backend"), path("reference"), {},
+    job->carried = {path("candidate"),
+                    path("rank_backend"),
+                    path("verify_backend"),
+                    path("reference"),
+                    {},
                     static_cast<int>(int_or(*a, "nccl_version", 0))};
     if (const auto* b = find_member(*a, "baselines"); b != nullptr && b->is_object()) {
       for (const auto& [key, value] : b->items()) {
-        if (value.is_string()) job->carried.baselines[key] = join_path(folder, value.get<std::string>());
+        if (value.is_string())
+          job->carried.baselines[key] = join_path(folder, value.get<std::string>());
       }
     }
   }
@@ -57,15 +63,18 @@ void print_row(const std::string& line) {
   if (const auto* r = find_member(*v, "ratio"); r != nullptr && r->is_object()) {
     for (const auto& [name, value] : r->items()) {
       char text[160];
-      std::snprintf(text, sizeof text, " %s %.3f [%.3f, %.3f]", name.c_str(), number_or(value, "median", 0),
-                    number_or(value, "low", 0), number_or(value, "high", 0));
+      std::snprintf(text, sizeof text, " %s %.3f [%.3f, %.3f]", name.c_str(),
+                    number_or(value, "median", 0), number_or(value, "low", 0),
+                    number_or(value, "high", 0));
       ratios += text;
     }
   }
-  std::printf("%-10s %-14s %-8s %10s %6.1f %s%s%s\n", string_or(*v, "job", "?").substr(0, 10).c_str(),
-              string_or(*v, "status", "?").c_str(), string_or(*v, "stage", "").c_str(), latency.c_str(),
-              number_or(*v, "percent_sol", 0), ratios.c_str(), ratios.empty() ? "" : "  ",
-              shorten(printable(string_or(*v, "where", "") + " " + string_or(*v, "message", "")), 100).c_str());
+  std::printf(
+      "%-10s %-14s %-8s %10s %6.1f %s%s%s\n", string_or(*v, "job", "?").substr(0, 10).c_str(),
+      string_or(*v, "status", "?").c_str(), string_or(*v, "stage", "").c_str(), latency.c_str(),
+      number_or(*v, "percent_sol", 0), ratios.c_str(), ratios.empty() ? "" : "  ",
+      shorten(printable(string_or(*v, "where", "") + " " + string_or(*v, "message", "")), 100)
+          .c_str());
   std::fflush(stdout);
 }
 
@@ -83,9 +92,11 @@ class Packer {
     std::error_code why;
     const fs::path to = fs::path(folder_) / relative;
     fs::create_directories(to.parent_path(), why);
-    if (!why) fs::copy(from, to, fs::copy_options::overwrite_existing | fs::copy_options::recursive, why);
+    if (!why)
+      fs::copy(from, to, fs::copy_options::overwrite_existing | fs::copy_options::recursive, why);
     if (!why) return {};
-    return fail(Error{ErrorCode::kIo, why.message(), to.string(), "", "Give --pack a writable folder."});
+    return fail(
+        Error{ErrorCode::kIo, why.message(), to.string(), "", "Give --pack a writable folder."});
   }
 
  private:
@@ -97,27 +108,31 @@ Status pack_programs(Packer& packer, const Service& s, bool emulator) {
   if (emulator) names.emplace_back("sculler-vm");
   for (const auto& name : names) {
     if (!real_files().exists(s.installation.programs + "/" + name)) continue;
-    if (auto done = packer.copy(s.installation.programs + "/" + name, "bin/" + name); !done) return done;
+    if (auto done = packer.copy(s.installation.programs + "/" + name, "bin/" + name); !done)
+      return done;
   }
   if (!emulator) return {};
   auto names_there = real_files().list(s.installation.dropins);
   if (!names_there) return {};
   for (const auto& name : *names_there) {
     if (name.find(".so") == std::string::npos) continue;
-    if (auto done = packer.copy(s.installation.dropins + "/" + name, "lib/" + name); !done) return done;
+    if (auto done = packer.copy(s.installation.dropins + "/" + name, "lib/" + name); !done)
+      return done;
   }
   return {};
 }
 
-Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job, const std::string& arch) {
+Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job,
+                                const std::string& arch) {
   auto task = task::load_task(real_files(), job.task);
   if (!task) return fail(task.error());
   Artifacts artifacts(*s.compiler, s.toolchain, s.installation.share);
   nlohmann::json carried{{"nccl_version", s.toolchain.nccl_version}};
   const auto add = [&](const char* what, const CompileOutcome& built) -> Status {
     if (!built.ok) {
-      return fail(Error{ErrorCode::kBadSource, std::string(what) + ": " + built.status + ": " + built.message,
-                        built.where, "", built.advice});
+      return fail(Error{ErrorCode::kBadSource,
+                        std::string(what) + ": " + built.status + ": " + built.message, built.where,
+                        "", built.advice});
     }
     auto path = packer.artifact(built);
     if (!path) return fail(path.error());
@@ -125,10 +140,13 @@ Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job, cons
     return {};
   };
   const bool cuda = job.is_cuda_source();
-  if (auto done = add("candidate", artifacts.candidate(job, *task, arch, true)); !done) return fail(done.error());
-  if (auto done = add("reference", artifacts.reference(job, *task)); !done) return fail(done.error());
+  if (auto done = add("candidate", artifacts.candidate(job, *task, arch, true)); !done)
+    return fail(done.error());
+  if (auto done = add("reference", artifacts.reference(job, *task)); !done)
+    return fail(done.error());
   if (cuda) {
-    if (auto done = add("rank_backend", artifacts.rank_backend(job, arch, true)); !done) return fail(done.error());
+    if (auto done = add("rank_backend", artifacts.rank_backend(job, arch, true)); !done)
+      return fail(done.error());
     if (auto done = add("verify_backend", artifacts.verify_backend(job, *task, arch)); !done) {
       return fail(done.error());
     }
@@ -142,8 +160,8 @@ Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job, cons
       if (name == job.baseline_of) continue;
       const auto built = artifacts.baseline(job, *task, name, arch, true);
       if (!built.ok) {
-        return fail(Error{ErrorCode::kBadSource, "baseline " + name + ": " + built.message, built.where, "",
-                          built.advice});
+        return fail(Error{ErrorCode::kBadSource, "baseline " + name + ": " + built.message,
+                          built.where, "", built.advice});
       }
       auto path = packer.artifact(built);
       if (!path) return fail(path.error());
@@ -169,7 +187,8 @@ int run_folder(Service& service) {
   const std::string& folder = service.options.jobs_folder;
   auto names = real_files().list(folder);
   if (!names) return complain(names.error());
-  Spool spool(real_files(), service.options.spool.empty() ? folder + "/spool" : service.options.spool);
+  Spool spool(real_files(),
+              service.options.spool.empty() ? folder + "/spool" : service.options.spool);
   if (auto done = spool.open(); !done) return complain(done.error());
   std::printf("%-10s %-14s %-8s %10s %6s  %s\n", "job", "status", "stage", "latency", "% SOL",
               "ratio over baselines, message");
@@ -179,7 +198,9 @@ int run_folder(Service& service) {
                 [&](const std::string& line) {
                   print_row(line);
                   ++total;
-                  if (auto v = parse_json(line, "verdict"); v && string_or(*v, "status", "") == "PASSED") ++passed;
+                  if (auto v = parse_json(line, "verdict");
+                      v && string_or(*v, "status", "") == "PASSED")
+                    ++passed;
                 },
                 service.workers());
     for (const auto& name : *names) {
@@ -197,7 +218,8 @@ int run_folder(Service& service) {
   std::printf("%d of %d passed; verdicts in %s\n", passed, total, spool.folder().c_str());
   if (broken > 0) return static_cast<int>(ErrorCode::kBadInput);
   if (total == 0) {
-    return complain(Error{ErrorCode::kNotFound, "no job files", folder, "", "Fill the folder with sculler-eval --pack."});
+    return complain(Error{ErrorCode::kNotFound, "no job files", folder, "",
+                          "Fill the folder with sculler-eval --pack."});
   }
   return passed > 0 ? 0 : static_cast<int>(ErrorCode::kNothingPassed);
 }
@@ -216,7 +238,8 @@ int pack_folder(Service& service, int in) {
     if (job) {
       std::string arch = service.options.arch;
       if (arch.empty() && !job->profile.empty()) {
-        if (auto profile = task::load_profile(real_files(), job->profile); profile && profile->arch.starts_with("sm_")) {
+        if (auto profile = task::load_profile(real_files(), job->profile);
+            profile && profile->arch.starts_with("sm_")) {
           arch = profile->arch.substr(3);
         }
       }
@@ -224,7 +247,8 @@ int pack_folder(Service& service, int in) {
     } else {
       object = fail(job.error());
     }
-    Status written = object ? real_files().write_atomic(folder + "/" + job->id + ".json", dump_json(*object) + "\n")
+    Status written = object ? real_files().write_atomic(folder + "/" + job->id + ".json",
+                                                        dump_json(*object) + "\n")
                             : Status(fail(object.error()));
     if (!written) {
       std::fprintf(stderr, "sculler-eval: %s\n", written.error().text().c_str());
@@ -235,7 +259,8 @@ int pack_folder(Service& service, int in) {
     ++packed;
   }
   if (auto done = pack_programs(packer, service, emulator); !done) return complain(done.error());
-  std::printf("%d jobs in %s, %d refused; run there: bin/sculler-eval --jobs .\n", packed, folder.c_str(), refused);
+  std::printf("%d jobs in %s, %d refused; run there: bin/sculler-eval --jobs .\n", packed,
+              folder.c_str(), refused);
   return refused == 0 ? 0 : static_cast<int>(ErrorCode::kBadSource);
 }
 

@@ -35,8 +35,8 @@ std::string ask_driver() {
   const auto name = symbol<int (*)(char*, int, int)>(driver, "cuDeviceGetName");
   const auto attribute = symbol<int (*)(int*, int, int)>(driver, "cuDeviceGetAttribute");
   const auto memory = symbol<int (*)(size_t*, int)>(driver, "cuDeviceTotalMem_v2");
-  if (init == nullptr || version == nullptr || count == nullptr || name == nullptr || attribute == nullptr ||
-      memory == nullptr) {
+  if (init == nullptr || version == nullptr || count == nullptr || name == nullptr ||
+      attribute == nullptr || memory == nullptr) {
     return R"({"problem":"libcuda.so.1 lacks entry points"})";
   }
   if (const int error = init(0); error != 0) {
@@ -55,7 +55,11 @@ std::string ask_driver() {
     attribute(&minor, kMinor, i);
     attribute(&sms, kMultiprocessors, i);
     memory(&bytes, i);
-    list.push_back({{"name", text.data()}, {"major", major}, {"minor", minor}, {"sms", sms}, {"bytes", bytes}});
+    list.push_back({{"name", text.data()},
+                    {"major", major},
+                    {"minor", minor},
+                    {"sms", sms},
+                    {"bytes", bytes}});
   }
   return dump_json({{"driver", driver_version}, {"gpus", list}});
 }
@@ -114,9 +118,10 @@ GpuReport probe_gpus() {
   report.driver = static_cast<int>(int_or(*parsed, "driver", 0));
   if (const auto* list = find_member(*parsed, "gpus"); list != nullptr && list->is_array()) {
     for (const auto& g : *list) {
-      report.gpus.push_back({printable(string_or(g, "name", "")), static_cast<int>(int_or(g, "major", 0)),
-                             static_cast<int>(int_or(g, "minor", 0)), static_cast<int>(int_or(g, "sms", 0)),
-                             static_cast<uint64_t>(int_or(g, "bytes", 0))});
+      report.gpus.push_back(
+          {printable(string_or(g, "name", "")), static_cast<int>(int_or(g, "major", 0)),
+           static_cast<int>(int_or(g, "minor", 0)), static_cast<int>(int_or(g, "sms", 0)),
+           static_cast<uint64_t>(int_or(g, "bytes", 0))});
     }
   }
   if (report.problem.empty() && report.gpus.empty()) report.problem = "the driver sees no GPU";
@@ -127,7 +132,8 @@ std::string gpu_arch(const GpuReport& report) {
   if (report.gpus.empty()) return "";
   const auto& gpu = report.gpus[0];
   const std::string number = std::to_string(gpu.major * 10 + gpu.minor);
-  return gpu.major >= 9 ? number + "a" : number;  // the architecture-specific features are what kernels are for
+  return gpu.major >= 9 ? number + "a"
+                        : number;  // the architecture-specific features are what kernels are for
 }
 
 }  // namespace sculler::eval

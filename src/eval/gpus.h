@@ -1,4 +1,5 @@
-// GPUs of this machine, asked of the driver in a child process: a context or a crash of the driver stays out of here.
+// GPUs of this machine, asked of the driver in a child process: a context or a crash of the driver
+// stays out of here.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ struct Gpu {
 
 struct GpuReport {
   std::vector<Gpu> gpus;
-  int driver = 0;        // CUDA version that the driver supports: 13000
-  std::string problem;   // why there is none
+  int driver = 0;       // CUDA version that the driver supports: 13000
+  std::string problem;  // why there is none
 };
 
 // Call before threads are started: it forks.

@@ -15,9 +15,11 @@ constexpr std::size_t kMaxSource = std::size_t{4} << 20;
 constexpr std::size_t kMaxFiles = 16, kMaxDefines = 64;
 constexpr int64_t kMaxRanks = 16, kMaxIterations = 64;
 
-constexpr std::array<std::string_view, 7> kStages{"lint", "compile", "emulate", "run", "stress", "bench", "confirm"};
+constexpr std::array<std::string_view, 7> kStages{"lint",   "compile", "emulate", "run",
+                                                  "stress", "bench",   "confirm"};
 constexpr std::array<std::string_view, 3> kTargets{"cuda", "emu", "cpu"};
-constexpr std::array<std::string_view, 4> kSchedules{"round_robin", "random", "priority", "delay_rank"};
+constexpr std::array<std::string_view, 4> kSchedules{"round_robin", "random", "priority",
+                                                     "delay_rank"};
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -25,7 +27,8 @@ bool is_word(char c) {
 
 bool is_file_name(std::string_view name) {
   return !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' &&
-         std::all_of(name.begin(), name.end(), [](char c) { return is_word(c) || c == '.' || c == '-'; });
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return is_word(c) || c == '.' || c == '-'; });
 }
 
 bool is_identifier(std::string_view name) {
@@ -39,13 +42,13 @@ bool is_define_value(std::string_view value) {
          });
 }
 
-tl::unexpected<Error> bad(std::string_view origin, std::string key, std::string message, std::string cure) {
-  return fail(Error{ErrorCode::kBadInput, std::move(message), std::string(origin), std::move(key), std::move(cure)});
+tl::unexpected<Error> bad(std::string_view origin, std::string key, std::string message,
+                          std::string cure) {
+  return fail(Error{ErrorCode::kBadInput, std::move(message), std::string(origin), std::move(key),
+                    std::move(cure)});
 }
 
-std::vector<std::string> names_of(const auto& list) {
-  return {list.begin(), list.end()};
-}
+std::vector<std::string> names_of(const auto& list) { return {list.begin(), list.end()}; }
 
 Status parse_candidate(const nlohmann::json& object, std::string_view origin, Job& job) {
   auto candidate = get_object(object, "candidate", origin);
@@ -62,7 +65,8 @@ Status parse_candidate(const nlohmann::json& object, std::string_view origin, Jo
     if (!name) return fail(name.error());
     if (!text) return fail(text.error());
     if (!is_file_name(*name)) {
-      return bad(origin, "candidate.files.name", "'" + printable(shorten(*name, 80)) + "' is no plain file name",
+      return bad(origin, "candidate.files.name",
+                 "'" + printable(shorten(*name, 80)) + "' is no plain file name",
                  "Use letters, digits, dots and dashes.");
     }
     total += text->size();
@@ -73,12 +77,14 @@ Status parse_candidate(const nlohmann::json& object, std::string_view origin, Jo
   }
   if (const auto* defines = find_member(**candidate, "defines")) {
     if (!defines->is_object() || defines->size() > kMaxDefines) {
-      return bad(origin, "candidate.defines", "must be an object of at most 64 strings", "Send tunables only.");
+      return bad(origin, "candidate.defines", "must be an object of at most 64 strings",
+                 "Send tunables only.");
     }
     for (const auto& [name, value] : defines->items()) {
       const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
       if (!is_identifier(name) || !is_define_value(text)) {
-        return bad(origin, "candidate.defines", "'" + printable(shorten(name, 80)) + "' is no name with a plain value",
+        return bad(origin, "candidate.defines",
+                   "'" + printable(shorten(name, 80)) + "' is no name with a plain value",
                    "Use an identifier, and a value of letters, digits, '.', '+', '-'.");
       }
       job.defines.emplace_back(name, text);
@@ -86,7 +92,8 @@ Status parse_candidate(const nlohmann::json& object, std::string_view origin, Jo
   }
   if (const auto* directive = find_member(**candidate, "directive")) {
     if (!directive->is_object()) {
-      return bad(origin, "candidate.directive", "must be an object", "Send the five dimensions by name.");
+      return bad(origin, "candidate.directive", "must be an object",
+                 "Send the five dimensions by name.");
     }
     job.directive = dump_json(*directive);
     job.has_directive = !directive->empty();
@@ -119,19 +126,21 @@ Status parse_stages(const nlohmann::json& object, std::string_view origin, Job& 
 // Optional: "emu":{"schedule":{"kind":"priority","seed":7,"delayed_rank":0,"iterations":10}}.
 Status parse_schedule(const nlohmann::json& object, std::string_view origin, Job& job) {
   const auto* emu = find_member(object, "emu");
-  const auto* schedule = emu != nullptr && emu->is_object() ? find_member(*emu, "schedule") : nullptr;
+  const auto* schedule =
+      emu != nullptr && emu->is_object() ? find_member(*emu, "schedule") : nullptr;
   if (schedule == nullptr) return {};
   auto kind = get_string(*schedule, "kind", origin);
   if (!kind) return fail(kind.error());
   if (std::find(kSchedules.begin(), kSchedules.end(), *kind) == kSchedules.end()) {
-    return bad(origin, "emu.schedule.kind", "unknown schedule '" + printable(shorten(*kind, 40)) + "'",
+    return bad(origin, "emu.schedule.kind",
+               "unknown schedule '" + printable(shorten(*kind, 40)) + "'",
                "Use " + join(names_of(kSchedules), ", ") + ".");
   }
   const auto within = [&](std::string_view key, int64_t most) {
     return static_cast<int>(std::clamp<int64_t>(int_or(*schedule, key, 0), 0, most));
   };
-  job.schedule = {std::move(*kind), int_or(*schedule, "seed", 1), within("delayed_rank", job.n_ranks - 1),
-                  within("iterations", kMaxIterations)};
+  job.schedule = {std::move(*kind), int_or(*schedule, "seed", 1),
+                  within("delayed_rank", job.n_ranks - 1), within("iterations", kMaxIterations)};
   return {};
 }
 
@@ -160,7 +169,9 @@ bool is_job_id(std::string_view id) {
          });
 }
 
-bool Job::wants(Stage stage) const { return std::find(stages.begin(), stages.end(), stage) != stages.end(); }
+bool Job::wants(Stage stage) const {
+  return std::find(stages.begin(), stages.end(), stage) != stages.end();
+}
 bool Job::is_cuda_source() const { return !files.empty() && files[0].name.ends_with(".cu"); }
 
 Result<Job> parse_job(std::string_view text, std::string_view origin) {
@@ -170,7 +181,8 @@ Result<Job> parse_job(std::string_view text, std::string_view origin) {
   auto version = get_int(*object, "version", origin);
   if (!version) return fail(version.error());
   if (*version != 1) {
-    return fail(Error{ErrorCode::kVersion, "job of version " + std::to_string(*version), std::string(origin), "version",
+    return fail(Error{ErrorCode::kVersion, "job of version " + std::to_string(*version),
+                      std::string(origin), "version",
                       "This evaluator reads version 1: use programs of one release."});
   }
   auto id = get_string(*object, "job", origin);
@@ -201,7 +213,8 @@ Result<Job> parse_job(std::string_view text, std::string_view origin) {
     }
     job.compare_all = false;
     for (const auto& name : *compare) {
-      if (!name.is_string()) return bad(origin, "compare", "must hold names", "Name baselines of the task.");
+      if (!name.is_string())
+        return bad(origin, "compare", "must hold names", "Name baselines of the task.");
       job.compare.push_back(name.get<std::string>());
     }
   }

@@ -1,4 +1,5 @@
-// A job as it arrives: one JSON line, written by an orchestrator but holding text that a model wrote.
+// A job as it arrives: one JSON line, written by an orchestrator but holding text that a model
+// wrote.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +31,11 @@ struct SourceFile {
 struct Carried {
   std::string candidate, rank_backend, verify_backend, reference;
   std::map<std::string, std::string> baselines;  // name -> shared object
-  int nccl_version = 0;            // of the headers that they were built with
+  int nccl_version = 0;                          // of the headers that they were built with
 };
 
-// emu: how every emulation of the job is scheduled; kind empty: the stages choose. More iterations leave more room for
-// different orders.
+// emu: how every emulation of the job is scheduled; kind empty: the stages choose. More iterations
+// leave more room for different orders.
 struct JobSchedule {
   std::string kind;  // round_robin, random, priority, delay_rank
   int64_t seed = 1;
@@ -43,23 +44,23 @@ struct JobSchedule {
 };
 
 struct Job {
-  std::string id;                 // 64 lower-case hex digits; an opaque name
-  std::string task;               // folder
-  std::string profile;            // file, may be empty
+  std::string id;       // 64 lower-case hex digits; an opaque name
+  std::string task;     // folder
+  std::string profile;  // file, may be empty
   Target target = Target::kEmu;
   int n_ranks = 1;
   std::vector<SourceFile> files;  // files[0] is the translation unit
   std::vector<std::pair<std::string, std::string>> defines;
-  std::string directive = "{}";   // JSON object as text
+  std::string directive = "{}";  // JSON object as text
   bool has_directive = false;
-  std::string parent;             // source whose frozen text must be kept; empty: not checked
+  std::string parent;  // source whose frozen text must be kept; empty: not checked
   std::string size;
-  std::string predict_size;       // empty: no prediction
-  std::string baseline_of;        // the candidate is this baseline of the task
+  std::string predict_size;  // empty: no prediction
+  std::string baseline_of;   // the candidate is this baseline of the task
   std::vector<std::string> compare;
-  bool compare_all = true;        // `compare` was missing
+  bool compare_all = true;  // `compare` was missing
   uint64_t seed = 1;
-  std::vector<Stage> stages;      // sorted, each once
+  std::vector<Stage> stages;  // sorted, each once
   JobSchedule schedule{};
   Carried carried{};
 

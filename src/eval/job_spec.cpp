@@ -33,8 +33,9 @@ std::vector<Iteration> draw_iterations(uint64_t seed, int n_sets, int warm_up, i
   return list;
 }
 
-Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPlan& plan, const RunPaths& paths,
-                             int nccl_version, bool multicast_allowed, int n_threads) {
+Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPlan& plan,
+                             const RunPaths& paths, int nccl_version, bool multicast_allowed,
+                             int n_threads) {
   auto buffers = task.buffers(plan.problem);
   if (!buffers) return fail(buffers.error());
   auto tolerance = task.tolerance(plan.problem);
@@ -59,37 +60,41 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
   }
   nlohmann::json iterations = nlohmann::json::array();
   const bool own_count = emu && job.schedule.iterations > 0;
-  for (const auto& it : own_count ? draw_iterations(plan.seed, plan.n_sets, 1, job.schedule.iterations) : plan.iterations) {
+  for (const auto& it : own_count
+                            ? draw_iterations(plan.seed, plan.n_sets, 1, job.schedule.iterations)
+                            : plan.iterations) {
     nlohmann::json entry{{"set", it.set}};
     if (it.warm_up) entry["warm_up"] = true;
     if (it.delay_before_ns != 0) entry["delay_before_ns"] = it.delay_before_ns;
     if (it.delay_inside_ns != 0) entry["delay_inside_ns"] = it.delay_inside_ns;
     iterations.push_back(std::move(entry));
   }
-  nlohmann::json spec{{"version", 1},
-                      {"job", job.id},
-                      {"target", target_name(plan.target)},
-                      {"mode", plan.bench ? "bench" : "check"},
-                      {"task", task.name},
-                      {"workload", workload},
-                      {"n_ranks", plan.problem.n_ranks},
-                      {"problem", {{"dims", plan.problem.dims}, {"names", task.dims}}},
-                      {"buffers", std::move(trusted_buffers)},
-                      {"n_sets", plan.n_sets},
-                      {"seed", plan.seed >> 1},  // parsers take signed integers
-                      {"iterations", std::move(iterations)},
-                      {"tolerance", {{"relative_l2", tolerance->relative_l2}, {"max_abs", tolerance->max_abs}}},
-                      {"reference", paths.reference},
-                      {"reference_key", task.sha256},
-                      {"expected", paths.verify_backend},
-                      {"expected_cache", paths.expected_cache},
-                      {"deadlines_ms",
-                       {{"start", start_ms},
-                        {"setup", start_ms + budget_ms},
-                        {"iteration", budget_ms},
-                        {"teardown", kTeardownMs}}}};
+  nlohmann::json spec{
+      {"version", 1},
+      {"job", job.id},
+      {"target", target_name(plan.target)},
+      {"mode", plan.bench ? "bench" : "check"},
+      {"task", task.name},
+      {"workload", workload},
+      {"n_ranks", plan.problem.n_ranks},
+      {"problem", {{"dims", plan.problem.dims}, {"names", task.dims}}},
+      {"buffers", std::move(trusted_buffers)},
+      {"n_sets", plan.n_sets},
+      {"seed", plan.seed >> 1},  // parsers take signed integers
+      {"iterations", std::move(iterations)},
+      {"tolerance", {{"relative_l2", tolerance->relative_l2}, {"max_abs", tolerance->max_abs}}},
+      {"reference", paths.reference},
+      {"reference_key", task.sha256},
+      {"expected", paths.verify_backend},
+      {"expected_cache", paths.expected_cache},
+      {"deadlines_ms",
+       {{"start", start_ms},
+        {"setup", start_ms + budget_ms},
+        {"iteration", budget_ms},
+        {"teardown", kTeardownMs}}}};
   if (emu) {
-    nlohmann::json schedule{{"kind", plan.schedule}, {"seed", plan.seed >> 1}, {"delayed_rank", plan.delayed_rank}};
+    nlohmann::json schedule{
+        {"kind", plan.schedule}, {"seed", plan.seed >> 1}, {"delayed_rank", plan.delayed_rank}};
     if (const JobSchedule& asked = job.schedule; !asked.kind.empty()) {
       schedule = {{"kind", asked.kind}, {"seed", asked.seed}, {"delayed_rank", asked.delayed_rank}};
     }
@@ -110,7 +115,8 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
   } else if (plan.target == Target::kCuda) {
     nlohmann::json devices = nlohmann::json::array();
     for (int i = 0; i < plan.problem.n_ranks; ++i) devices.push_back(i);
-    spec["cuda"] = {{"libraries", paths.libraries}, {"devices", devices}, {"flush_l2", plan.flush_l2}};
+    spec["cuda"] = {
+        {"libraries", paths.libraries}, {"devices", devices}, {"flush_l2", plan.flush_l2}};
   }
 
   nlohmann::json rank{{"version", 1},

@@ -1,4 +1,5 @@
-// Builds what the two sides of a group read: job.json for the trusted process, rank.json for the ranks.
+// Builds what the two sides of a group read: job.json for the trusted process, rank.json for the
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct Iteration {
 
 // One run of one artifact.
 struct RunPlan {
-  Target target = Target::kEmu;   // of the group: the emulate stage of a cuda job runs on emu
+  Target target = Target::kEmu;  // of the group: the emulate stage of a cuda job runs on emu
   bool bench = false;
   task::Problem problem;
   std::string family = "normal";
@@ -47,11 +48,12 @@ struct RunSpecs {
 };
 
 // Fails where a formula of the task does.
-[[nodiscard]] Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPlan& plan,
-                                           const RunPaths& paths, int nccl_version, bool multicast_allowed,
-                                           int n_threads);
+[[nodiscard]] Result<RunSpecs> build_specs(const Job& job, const task::Task& task,
+                                           const RunPlan& plan, const RunPaths& paths,
+                                           int nccl_version, bool multicast_allowed, int n_threads);
 
-// `n` iterations over sets drawn from `seed`, never the same set twice in a row, the first `warm_up` marked.
+// `n` iterations over sets drawn from `seed`, never the same set twice in a row, the first
+// `warm_up` marked.
 [[nodiscard]] std::vector<Iteration> draw_iterations(uint64_t seed, int n_sets, int warm_up, int n);
 
 }  // namespace sculler::eval

@@ -25,14 +25,16 @@ namespace {
 
 constexpr std::size_t kLineLimit = std::size_t{4} << 20;
 constexpr std::size_t kTailLimit = 8192;
-constexpr int kFirstFd = 10;          // numbers of the sockets in both children
-constexpr int kUidBase = 61000;       // unprivileged uids, one a job at a time, so that jobs cannot signal each other
+constexpr int kFirstFd = 10;  // numbers of the sockets in both children
+constexpr int kUidBase =
+    61000;  // unprivileged uids, one a job at a time, so that jobs cannot signal each other
 constexpr int kUidCount = 256;
 constexpr const char* kRunnerInside = "/sculler/bin/sculler-rank";
 constexpr const char* kFolderInside = "/sculler/job";
 
 int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -61,7 +63,8 @@ Result<std::vector<Pair>> make_pairs(int n, int type) {
   for (int i = 0; i < n; ++i) {
     std::array<int, 2> fds{};
     if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds.data()) != 0) {
-      return fail(ErrorCode::kIo, std::string("socketpair: ") + std::strerror(errno), "Raise the limit of open files.");
+      return fail(ErrorCode::kIo, std::string("socketpair: ") + std::strerror(errno),
+                  "Raise the limit of open files.");
     }
     pairs.push_back({Fd(fds[0]), Fd(fds[1])});
   }
@@ -84,19 +87,20 @@ Status write_file(const std::string& path, const std::string& text, mode_t mode)
     done += static_cast<std::size_t>(n);
   }
   if (fd >= 0 && done == text.size()) return {};
-  return fail(Error{errno == ENOSPC ? ErrorCode::kDiskFull : ErrorCode::kIo, std::strerror(errno), path, "",
-                    "Set TMPDIR to a file system with room."});
+  return fail(Error{errno == ENOSPC ? ErrorCode::kDiskFull : ErrorCode::kIo, std::strerror(errno),
+                    path, "", "Set TMPDIR to a file system with room."});
 }
 
 // True where any uid can read the file: every folder on the way can be entered.
 bool open_to_others(const std::string& path) {
   std::error_code why;
   const fs::path real = fs::canonical(path, why);
-  struct stat info {};
+  struct stat info{};
   if (why || ::stat(real.c_str(), &info) != 0) return false;
   const mode_t need = S_ISDIR(info.st_mode) ? (S_IROTH | S_IXOTH) : S_IROTH;
   if ((info.st_mode & need) != need) return false;
-  for (fs::path folder = real.parent_path(); folder.has_relative_path(); folder = folder.parent_path()) {
+  for (fs::path folder = real.parent_path(); folder.has_relative_path();
+       folder = folder.parent_path()) {
     if (::stat(folder.c_str(), &info) != 0 || (info.st_mode & S_IXOTH) == 0) return false;
   }
   return true;
@@ -104,7 +108,8 @@ bool open_to_others(const std::string& path) {
 
 uint64_t physical_memory() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : uint64_t{8} << 30;
+  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes)
+                                : uint64_t{8} << 30;
 }
 
 void keep_tail(std::string& tail, const char* data, std::size_t bytes) {
@@ -112,26 +117,33 @@ void keep_tail(std::string& tail, const char* data, std::size_t bytes) {
   if (tail.size() > 2 * kTailLimit) tail.erase(0, tail.size() - kTailLimit);
 }
 
-// Kills every process whose first environment holds `token`. Only for machines without PID namespaces, where a rank's
-// child can leave its group and outlive its parent.
+// Kills every process whose first environment holds `token`. Only for machines without PID
+// namespaces, where a rank's child can leave its group and outlive its parent.
 void kill_marked(const std::string& token) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
     const auto pid = parse_int(entry.path().filename().string());
     if (!pid || *pid <= 1 || *pid == ::getpid()) continue;
     auto environment = real_files().read(entry.path().string() + "/environ", uint64_t{1} << 20);
-    if (environment && environment->find(token) != std::string::npos) ::kill(static_cast<pid_t>(*pid), SIGKILL);
+    if (environment && environment->find(token) != std::string::npos)
+      ::kill(static_cast<pid_t>(*pid), SIGKILL);
   }
 }
 
 class LocalGroup final : public Group {
  public:
-  // `mark`: what the environment of everything below the ranks holds; empty where a PID namespace ends them.
-  LocalGroup(std::unique_ptr<Child> trusted, std::unique_ptr<Child> ranks, std::string folder, std::string mark,
-             std::vector<std::string> notes)
-      : notes_(std::move(notes)), trusted_(std::move(trusted)), ranks_(std::move(ranks)), folder_(std::move(folder)), mark_(std::move(mark)),
+  // `mark`: what the environment of everything below the ranks holds; empty where a PID namespace
+  // ends them.
+  LocalGroup(std::unique_ptr<Child> trusted, std::unique_ptr<Child> ranks, std::string folder,
+             std::string mark, std::vector<std::string> notes)
+      : notes_(std::move(notes)),
+        trusted_(std::move(trusted)),
+        ranks_(std::move(ranks)),
+        folder_(std::move(folder)),
+        mark_(std::move(mark)),
         start_ms_(now_ms()) {
-    for (const int fd : {trusted_->stdout_fd(), trusted_->stderr_fd(), ranks_->stdout_fd(), ranks_->stderr_fd()}) {
+    for (const int fd :
+         {trusted_->stdout_fd(), trusted_->stderr_fd(), ranks_->stdout_fd(), ranks_->stderr_fd()}) {
       ::fcntl(fd, F_SETFL, O_NONBLOCK);
     }
   }
@@ -147,7 +159,8 @@ class LocalGroup final : public Group {
   Result<std::string> ask(const std::string& line, int64_t timeout_ms) override {
     if (!line.empty()) {
       const std::string text = line + "\n";
-      if (::write(trusted_->stdin_fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      if (::write(trusted_->stdin_fd(), text.data(), text.size()) !=
+          static_cast<ssize_t>(text.size())) {
         return fail(ErrorCode::kChildFailed, "the trusted process closed its input");
       }
     }
@@ -158,7 +171,8 @@ class LocalGroup final : public Group {
         answer_.erase(0, end + 1);
         return last_line_;
       }
-      if (answer_.size() > kLineLimit) return fail(ErrorCode::kProtocol, "the trusted process's answer is too long");
+      if (answer_.size() > kLineLimit)
+        return fail(ErrorCode::kProtocol, "the trusted process's answer is too long");
       if (open_[0] == false) {
         trusted_ended_ = true;
         return fail(ErrorCode::kChildFailed, "the trusted process ended without an answer");
@@ -178,7 +192,8 @@ class LocalGroup final : public Group {
     const int64_t deadline = now_ms() + (timed_out_ ? 0 : grace_ms);
     std::optional<ExitStatus> trusted = trusted_->wait(0), ranks = ranks_->wait(0);
     while ((!trusted || !ranks) && now_ms() < deadline) {
-      pump(std::min<int64_t>(deadline - now_ms(), 1000), !trusted ? trusted_->pid_fd() : ranks_->pid_fd());
+      pump(std::min<int64_t>(deadline - now_ms(), 1000),
+           !trusted ? trusted_->pid_fd() : ranks_->pid_fd());
       trusted = trusted_->wait(0);
       ranks = ranks_->wait(0);
     }
@@ -189,8 +204,7 @@ class LocalGroup final : public Group {
     }
     ranks_->kill_tree();
     if (!ranks) ranks = ranks_->wait(5000);
-    while (pump(0)) {
-    }
+    while (pump(0)) {}
     out.line = last_line_;
     out.notes = notes_;
     out.timed_out = timed_out_;
@@ -200,8 +214,9 @@ class LocalGroup final : public Group {
     out.trusted_error = tail_of(trusted_error_);
     out.output = tail_of(output_);
     out.wall_ms = static_cast<double>(now_ms() - start_ms_);
-    out.cpu_ms = static_cast<double>(out.trusted.user_ns + out.trusted.system_ns + out.ranks.user_ns +
-                                     out.ranks.system_ns) / 1e6;
+    out.cpu_ms = static_cast<double>(out.trusted.user_ns + out.trusted.system_ns +
+                                     out.ranks.user_ns + out.ranks.system_ns) /
+                 1e6;
     return out;
   }
 
@@ -217,7 +232,9 @@ class LocalGroup final : public Group {
                                  ranks_->stderr_fd()};
     for (std::size_t i = 0; i < all.size(); ++i) fds[i] = {open_[i] ? all[i] : -1, POLLIN, 0};
     fds[4] = {extra_fd, POLLIN, 0};
-    if (::poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(timeout_ms, 1 << 30))) <= 0) return false;
+    if (::poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(timeout_ms, 1 << 30))) <=
+        0)
+      return false;
     bool any = false;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (fds[i].fd < 0 || fds[i].revents == 0) continue;
@@ -254,9 +271,13 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   const std::string ranks_folder = folder + "/ranks";
   std::error_code why;
   fs::create_directories(ranks_folder, why);
-  if (why) return fail(Error{ErrorCode::kIo, why.message(), ranks_folder, "", "Set TMPDIR to a writable folder."});
-  if (auto done = write_file(folder + "/job.json", spec.job_json, 0600); !done) return fail(done.error());
-  if (auto done = write_file(ranks_folder + "/rank.json", spec.rank_json, 0644); !done) return fail(done.error());
+  if (why)
+    return fail(
+        Error{ErrorCode::kIo, why.message(), ranks_folder, "", "Set TMPDIR to a writable folder."});
+  if (auto done = write_file(folder + "/job.json", spec.job_json, 0600); !done)
+    return fail(done.error());
+  if (auto done = write_file(ranks_folder + "/rank.json", spec.rank_json, 0644); !done)
+    return fail(done.error());
 
   const int n = spec.n_ranks;
   auto control = make_pairs(n, SOCK_SEQPACKET);
@@ -269,7 +290,8 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   if (emu) lists.emplace_back("SCULLER_VM_FDS", number_list(kFirstFd + n, n));
 
   SpawnOptions trusted;
-  trusted.argv = {installation_.programs + (emu ? "/sculler-vm" : "/sculler-verify"), folder + "/job.json"};
+  trusted.argv = {installation_.programs + (emu ? "/sculler-vm" : "/sculler-verify"),
+                  folder + "/job.json"};
   trusted.env = {{"PATH", "/usr/bin:/bin"}, {"LANG", "C.UTF-8"}};
   trusted.env.insert(trusted.env.end(), spec.trusted_env.begin(), spec.trusted_env.end());
   trusted.env.insert(trusted.env.end(), lists.begin(), lists.end());
@@ -282,7 +304,8 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
 
   Confined ranks;
   const std::string runner = installation_.programs + "/sculler-rank";
-  ranks.argv = {sandbox_.remaps() ? kRunnerInside : runner, "--all", std::to_string(n), "rank.json"};
+  ranks.argv = {sandbox_.remaps() ? kRunnerInside : runner, "--all", std::to_string(n),
+                "rank.json"};
   ranks.env = spec.env;
   ranks.env.insert(ranks.env.end(), lists.begin(), lists.end());
   const std::string mark = sandbox_.remaps() ? "" : "SCULLER_GROUP=" + folder;
@@ -309,7 +332,8 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   }
   ranks.limits.open_files = 4096;
   ranks.limits.file_bytes = uint64_t{1} << 30;
-  // A process: on cuda the driver reserves addresses without bound, on emu device memory is reserved the same way.
+  // A process: on cuda the driver reserves addresses without bound, on emu device memory is
+  // reserved the same way.
   const uint64_t share = std::max(uint64_t{1} << 30, physical_memory() / 4);
   if (spec.target == Target::kEmu) ranks.limits.data_bytes = share;
   if (spec.target == Target::kCpu) ranks.limits.address_space_bytes = share;
@@ -324,10 +348,12 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   if (!trusted_child) return fail(trusted_child.error());
   auto ranks_child = processes_.spawn(sandbox_.wrap(ranks));
   if (!ranks_child) return fail(ranks_child.error());
-  return std::make_unique<LocalGroup>(std::move(*trusted_child), std::move(*ranks_child), folder, mark, std::move(notes));
+  return std::make_unique<LocalGroup>(std::move(*trusted_child), std::move(*ranks_child), folder,
+                                      mark, std::move(notes));
 }
 
-Result<GroupOutcome> run_group(Launcher& launcher, const GroupSpec& spec, int64_t timeout_ms, int64_t grace_ms) {
+Result<GroupOutcome> run_group(Launcher& launcher, const GroupSpec& spec, int64_t timeout_ms,
+                               int64_t grace_ms) {
   auto group = launcher.start(spec);
   if (!group) return fail(group.error());
   const auto answer = (*group)->ask("", timeout_ms);
@@ -349,7 +375,8 @@ Result<std::unique_ptr<Scratch>> Scratch::make() {
   }
   std::string folder = base + "/sculler-eval-" + std::to_string(::getpid()) + "-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) {
-    return fail(Error{ErrorCode::kIo, std::strerror(errno), base, "", "Set TMPDIR to a writable folder."});
+    return fail(
+        Error{ErrorCode::kIo, std::strerror(errno), base, "", "Set TMPDIR to a writable folder."});
   }
   // Ranks under an unprivileged uid pass through, but cannot list.
   ::chmod(folder.c_str(), 0711);

@@ -1,4 +1,5 @@
-// One job's processes: the trusted one outside of the sandbox, all ranks inside of one, sockets between them.
+// One job's processes: the trusted one outside of the sandbox, all ranks inside of one, sockets
+// between them.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +19,20 @@ struct GroupSpec {
   Target target = Target::kEmu;
   int n_ranks = 1;
   std::string job_json, rank_json;
-  std::vector<Bind> binds;     // what the ranks need beyond the system's libraries
-  Environment env;             // of the ranks
-  Environment trusted_env;     // added to the trusted process's
-  std::string label;           // for scratch folders, [a-z0-9-]
+  std::vector<Bind> binds;  // what the ranks need beyond the system's libraries
+  Environment env;          // of the ranks
+  Environment trusted_env;  // added to the trusted process's
+  std::string label;        // for scratch folders, [a-z0-9-]
 };
 
 struct GroupOutcome {
-  std::string line;            // the trusted process's last answer; empty where none came
+  std::string line;  // the trusted process's last answer; empty where none came
   bool timed_out = false;
   bool trusted_ended = false;  // it ended by itself before it was asked to
   ExitStatus trusted{}, ranks{};
-  bool ranks_ended = false;    // by themselves
-  std::string trusted_error;   // tail of its stderr
-  std::string output;          // tail of what ranks and candidates printed: shown, never believed
+  bool ranks_ended = false;   // by themselves
+  std::string trusted_error;  // tail of its stderr
+  std::string output;         // tail of what ranks and candidates printed: shown, never believed
   double wall_ms = 0, cpu_ms = 0;
   std::vector<std::string> notes{};  // what was weaker than usual
 };
@@ -40,7 +41,8 @@ struct GroupOutcome {
 class Group {
  public:
   virtual ~Group() = default;
-  // Sends `line` (empty: nothing) and waits for one line. kTimeout, or kChildFailed where the process ended first.
+  // Sends `line` (empty: nothing) and waits for one line. kTimeout, or kChildFailed where the
+  // process ended first.
   virtual Result<std::string> ask(const std::string& line, int64_t timeout_ms) = 0;
   // Closes the trusted process's input, gives everybody `grace_ms` to end, kills the rest.
   virtual GroupOutcome finish(int64_t grace_ms) = 0;
@@ -53,8 +55,8 @@ class Launcher {
 };
 
 // Starts the group, takes its one answer and ends it.
-[[nodiscard]] Result<GroupOutcome> run_group(Launcher& launcher, const GroupSpec& spec, int64_t timeout_ms,
-                                             int64_t grace_ms);
+[[nodiscard]] Result<GroupOutcome> run_group(Launcher& launcher, const GroupSpec& spec,
+                                             int64_t timeout_ms, int64_t grace_ms);
 
 // A private folder for this process, removed with it; what killed evaluators left is removed first.
 class Scratch {
@@ -73,8 +75,12 @@ class Scratch {
 
 class LocalLauncher final : public Launcher {
  public:
-  LocalLauncher(Processes& processes, const Sandbox& sandbox, const Installation& installation, std::string scratch)
-      : processes_(processes), sandbox_(sandbox), installation_(installation), scratch_(std::move(scratch)) {}
+  LocalLauncher(Processes& processes, const Sandbox& sandbox, const Installation& installation,
+                std::string scratch)
+      : processes_(processes),
+        sandbox_(sandbox),
+        installation_(installation),
+        scratch_(std::move(scratch)) {}
   [[nodiscard]] Result<std::unique_ptr<Group>> start(const GroupSpec& spec) override;
 
  private:

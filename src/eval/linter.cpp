@@ -7,7 +7,8 @@
 
 namespace sculler::eval {
 
-std::optional<LintProblem> SourceLinter::lint(const Job& job, const task::Task& task, const task::Profile* profile) {
+std::optional<LintProblem> SourceLinter::lint(const Job& job, const task::Task& task,
+                                              const task::Profile* profile) {
   for (const auto& file : job.files) {
     source::LintOptions options;
     options.origin = file.name;
@@ -15,9 +16,7 @@ std::optional<LintProblem> SourceLinter::lint(const Job& job, const task::Task& 
     const bool unit = &file == &job.files.front();
     if (unit && job.has_directive) {
       auto parsed = directive::parse_text(job.directive, "directive");
-      if (!parsed) {
-        return LintProblem{"directive", parsed.error().message, parsed.error().cure};
-      }
+      if (!parsed) { return LintProblem{"directive", parsed.error().message, parsed.error().cure}; }
       directive = std::move(*parsed);
       options.directive = &*directive;
     }
@@ -33,7 +32,8 @@ std::optional<LintProblem> SourceLinter::lint(const Job& job, const task::Task& 
     LintProblem problem;
     problem.where = file.name + (first.line > 0 ? ":" + std::to_string(first.line) : "");
     problem.message = first.rule + ": " + first.message;
-    if (findings.size() > 1) problem.message += " (and " + std::to_string(findings.size() - 1) + " more)";
+    if (findings.size() > 1)
+      problem.message += " (and " + std::to_string(findings.size() - 1) + " more)";
     problem.advice = first.cure;
     return problem;
   }

@@ -1,7 +1,8 @@
 // sculler-eval: the evaluator. Jobs in, verdicts out; no network, no secrets, no database.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
-#include <unistd.h>
 
 #include "eval/service.h"
 
@@ -11,7 +12,6 @@ int complain(const sculler::Error& error) {
   std::fprintf(stderr, "sculler-eval: %s\n", error.text().c_str());
   return static_cast<int>(error.code);
 }
-
 
 // Ends with everything that was started; only what is safe here: processes die with this one.
 void on_signal(int number) { ::_exit(128 + number); }

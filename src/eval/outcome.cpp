@@ -80,7 +80,8 @@ RunResult parse_result(std::string_view line) {
   const auto& object = *parsed;
   const std::string status = string_or(object, "status", "");
   if (!is_status(status)) {
-    out.message = "the trusted process gave the unknown status '" + printable(shorten(status, 40)) + "'";
+    out.message =
+        "the trusted process gave the unknown status '" + printable(shorten(status, 40)) + "'";
     return out;
   }
   out.status = status;
@@ -90,7 +91,8 @@ RunResult parse_result(std::string_view line) {
   out.rank = static_cast<int>(std::clamp<int64_t>(int_or(object, "rank", -1), -1, 63));
   out.sync_hash = bounded(object, "sync_hash", 64);
   out.schedule = bounded(object, "schedule", 64);
-  if (const auto* errors = find_member(object, "errors"); errors != nullptr && errors->is_object()) {
+  if (const auto* errors = find_member(object, "errors");
+      errors != nullptr && errors->is_object()) {
     out.relative_l2 = number_in(*errors, "relative_l2");
     out.max_abs = number_in(*errors, "max_abs");
   }
@@ -102,14 +104,16 @@ RunResult parse_result(std::string_view line) {
     Prediction prediction{bounded(*p, "size", 64), number_or(*p, "latency_us", 0), {}};
     if (const auto* ranks = find_member(*p, "per_rank_us"); ranks != nullptr && ranks->is_array()) {
       for (const auto& value : *ranks) {
-        if (value.is_number() && prediction.per_rank_us.size() < 64) prediction.per_rank_us.push_back(value.get<double>());
+        if (value.is_number() && prediction.per_rank_us.size() < 64)
+          prediction.per_rank_us.push_back(value.get<double>());
       }
     }
     if (prediction.latency_us > 0) out.predicted = std::move(prediction);
   }
   if (const auto* notes = find_member(object, "notes"); notes != nullptr && notes->is_array()) {
     for (const auto& note : *notes) {
-      if (note.is_string() && out.notes.size() < 16) out.notes.push_back(printable(shorten(note.get<std::string>(), kMessage)));
+      if (note.is_string() && out.notes.size() < 16)
+        out.notes.push_back(printable(shorten(note.get<std::string>(), kMessage)));
     }
   }
   return out;
@@ -123,7 +127,8 @@ RunResult result_of(const GroupOutcome& outcome) {
     out.status = "TIMEOUT";
     out.message = "no result in time, and everything was killed";
   } else {
-    out.message = "the trusted process ended with " + outcome.trusted.text() + " and gave no result";
+    out.message =
+        "the trusted process ended with " + outcome.trusted.text() + " and gave no result";
     const std::string said = printable(shorten(trim(outcome.trusted_error), 300));
     if (!said.empty()) out.message += ": " + said;
   }

@@ -1,4 +1,5 @@
-// What a group's run came to: the trusted process's line, read with bounds, or what its absence means.
+// What a group's run came to: the trusted process's line, read with bounds, or what its absence
+// means.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct RunResult {
   std::optional<double> relative_l2{}, max_abs{};
   std::string findings = "[]", counters = "{}", trace = "{}";  // JSON as text, bounded
   std::string sync_hash, schedule;
-  std::vector<double> latency_us;             // of iterations that were not warm-up
-  std::vector<std::vector<double>> rank_us;   // beside latency_us: each rank's
+  std::vector<double> latency_us;            // of iterations that were not warm-up
+  std::vector<std::vector<double>> rank_us;  // beside latency_us: each rank's
   std::optional<Prediction> predicted{};
   std::vector<std::string> notes;
   [[nodiscard]] bool passed() const { return status == "PASSED"; }
@@ -33,7 +34,8 @@ struct RunResult {
 
 // Reads a result line. An unknown status, or a line that is no result, is INTERNAL.
 [[nodiscard]] RunResult parse_result(std::string_view line);
-// The same for a finished group: where there is no line, says how the processes ended; what ranks printed becomes a note.
+// The same for a finished group: where there is no line, says how the processes ended; what ranks
+// printed becomes a note.
 [[nodiscard]] RunResult result_of(const GroupOutcome& outcome);
 
 }  // namespace sculler::eval

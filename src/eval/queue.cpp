@@ -80,7 +80,8 @@ void Queue::work() {
       std::deque<Job>::iterator next;
       // A job whose twin runs waits for the twin's verdict.
       changed_.wait(lock, [&] {
-        next = std::find_if(waiting_.begin(), waiting_.end(), [&](const Job& j) { return !running_.contains(j.id); });
+        next = std::find_if(waiting_.begin(), waiting_.end(),
+                            [&](const Job& j) { return !running_.contains(j.id); });
         return stopping_ || next != waiting_.end();
       });
       if (stopping_) return;

@@ -19,7 +19,7 @@ namespace sculler::eval {
 
 class Queue {
  public:
-  using Run = std::function<Verdict(const Job&)>;     // called on a worker thread
+  using Run = std::function<Verdict(const Job&)>;             // called on a worker thread
   using Emit = std::function<void(const std::string& line)>;  // one call at a time
   Queue(Run run, Spool& spool, Emit emit, int workers);
   ~Queue();  // waits for the jobs that run; those that wait are dropped

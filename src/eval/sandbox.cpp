@@ -29,7 +29,7 @@ std::string link_target(const char* path) {
 }
 
 bool exists(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0;
 }
 
@@ -85,7 +85,8 @@ std::string_view containment_name(Containment level) {
 }
 
 bool is_multicast_switch(std::string_view name) {
-  return std::any_of(kMulticastOff.begin(), kMulticastOff.end(), [&](const auto& s) { return s.first == name; });
+  return std::any_of(kMulticastOff.begin(), kMulticastOff.end(),
+                     [&](const auto& s) { return s.first == name; });
 }
 
 Environment rank_environment(const Environment& profile_env, bool multicast_allowed) {
@@ -100,9 +101,11 @@ Environment rank_environment(const Environment& profile_env, bool multicast_allo
     if (!multicast_allowed) env.emplace_back(name, value);
   }
   for (const auto& [name, value] : profile_env) {
-    if (name.starts_with("LD_") || name.starts_with("SCULLER_") || name.starts_with("GLIBC_")) continue;
+    if (name.starts_with("LD_") || name.starts_with("SCULLER_") || name.starts_with("GLIBC_"))
+      continue;
     if (is_multicast_switch(name) && !multicast_allowed) continue;
-    const auto at = std::find_if(env.begin(), env.end(), [&](const auto& e) { return e.first == name; });
+    const auto at =
+        std::find_if(env.begin(), env.end(), [&](const auto& e) { return e.first == name; });
     if (at != env.end()) {
       at->second = value;
     } else {
@@ -128,8 +131,8 @@ SpawnOptions Sandbox::wrap(const Confined& c) const {
     return options;
   }
   Arguments a(bwrap_);
-  a.add("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net",
-        "--unshare-cgroup-try");
+  a.add("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+        "--unshare-net", "--unshare-cgroup-try");
   if (!root_) a.add("--unshare-user");
   if (root_ && c.may_drop_uid) a.add("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID");
   const bool whole_usr = c.whole_usr || c.gpu;
@@ -151,9 +154,11 @@ SpawnOptions Sandbox::wrap(const Confined& c) const {
   std::set<std::string> folders{"/usr", "/etc", "/tmp", "/dev"};
   for (const auto& bind : c.binds) {
     const std::string& at = bind.at.empty() ? bind.source : bind.at;
-    if (whole_usr && at == bind.source && !bind.writable && at.starts_with("/usr/")) continue;  // there already
+    if (whole_usr && at == bind.source && !bind.writable && at.starts_with("/usr/"))
+      continue;  // there already
     // bubblewrap makes missing parents 0700, which an unprivileged uid cannot enter.
-    for (auto slash = at.find('/', 1); slash != std::string::npos; slash = at.find('/', slash + 1)) {
+    for (auto slash = at.find('/', 1); slash != std::string::npos;
+         slash = at.find('/', slash + 1)) {
       if (folders.insert(at.substr(0, slash)).second) a.add("--dir", at.substr(0, slash));
     }
     std::string kind = bind.device ? "--dev-bind" : bind.writable ? "--bind" : "--ro-bind";

@@ -23,7 +23,8 @@ std::string refusal(const Error& error) {
   return print_verdict(v);
 }
 
-// Nobody reads the answers: everything that was started ends with us. _exit, since workers wait for children that die now.
+// Nobody reads the answers: everything that was started ends with us. _exit, since workers wait for
+// children that die now.
 [[noreturn]] void abandon(Service& service) {
   kill_orphans({});
   service.scratch->remove();

@@ -35,13 +35,24 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
   Options o;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (word == "--doctor") { o.doctor = true; continue; }
-    if (word == "--help" || word == "-h") { o.help = true; continue; }
-    if (word == "--version") { o.version = true; continue; }
-    const std::array<std::string_view, 8> known{"--spool", "--cache",    "--cache-bytes", "--parallel",
-                                                "--arch",  "--jobs",     "--pack",        "--containment"};
+    if (word == "--doctor") {
+      o.doctor = true;
+      continue;
+    }
+    if (word == "--help" || word == "-h") {
+      o.help = true;
+      continue;
+    }
+    if (word == "--version") {
+      o.version = true;
+      continue;
+    }
+    const std::array<std::string_view, 8> known{"--spool",    "--cache",      "--cache-bytes",
+                                                "--parallel", "--arch",       "--jobs",
+                                                "--pack",     "--containment"};
     if (std::find(known.begin(), known.end(), word) == known.end()) {
-      return fail(ErrorCode::kUsage, "unknown option '" + printable(word) + "'", "See sculler-eval --help.");
+      return fail(ErrorCode::kUsage, "unknown option '" + printable(word) + "'",
+                  "See sculler-eval --help.");
     }
     if (i + 1 == arguments.size()) {
       return fail(ErrorCode::kUsage, word + " needs a value", "See sculler-eval --help.");
@@ -58,11 +69,13 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
       o.cache_bytes = static_cast<uint64_t>(number());
     }
     if (word == "--parallel") {
-      if (number() < 1 || number() > 1024) return fail(ErrorCode::kUsage, "--parallel needs a number from 1 to 1024");
+      if (number() < 1 || number() > 1024)
+        return fail(ErrorCode::kUsage, "--parallel needs a number from 1 to 1024");
       o.parallel = static_cast<int>(number());
     }
     if (word == "--containment") {
-      if (value != "none" && value != "auto") return fail(ErrorCode::kUsage, "--containment is auto or none");
+      if (value != "none" && value != "auto")
+        return fail(ErrorCode::kUsage, "--containment is auto or none");
       o.no_containment = value == "none";
     }
   }
@@ -70,14 +83,16 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
 }
 
 int Service::workers() const {
-  return options.parallel > 0 ? options.parallel : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return options.parallel > 0 ? options.parallel
+                              : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 Result<std::unique_ptr<Service>> Service::make(const Options& options) {
   GpuReport gpus;
   if (options.doctor || real_files().exists("/dev/nvidiactl")) gpus = probe_gpus();
   (void)become_subreaper();
-  std::unique_ptr<Service> s(new Service(Sandbox::detect(real_processes(), options.no_containment)));
+  std::unique_ptr<Service> s(
+      new Service(Sandbox::detect(real_processes(), options.no_containment)));
   s->options = options;
   s->gpus = std::move(gpus);
   s->installation = find_installation();
@@ -99,10 +114,12 @@ Result<std::unique_ptr<Service>> Service::make(const Options& options) {
   s->machine.n_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   s->machine.expected_cache = s->cache_folder + "/expected";
   if (auto done = real_files().mkdirs(s->machine.expected_cache); !done) return fail(done.error());
-  s->compiler = std::make_unique<ToolCompiler>(real_processes(), s->sandbox, s->toolchain, *s->cache);
-  s->launcher = std::make_unique<LocalLauncher>(real_processes(), s->sandbox, s->installation, s->scratch->folder());
-  s->cascade = std::make_unique<Cascade>(real_files(), s->linter, *s->compiler, s->toolchain, s->installation.share,
-                                         *s->launcher, s->machine);
+  s->compiler =
+      std::make_unique<ToolCompiler>(real_processes(), s->sandbox, s->toolchain, *s->cache);
+  s->launcher = std::make_unique<LocalLauncher>(real_processes(), s->sandbox, s->installation,
+                                                s->scratch->folder());
+  s->cascade = std::make_unique<Cascade>(real_files(), s->linter, *s->compiler, s->toolchain,
+                                         s->installation.share, *s->launcher, s->machine);
   return s;
 }
 
@@ -126,7 +143,9 @@ std::string doctor_json(Service& s) {
     auto answer = run_command(real_processes(), ask, "", 10'000, 4096);
     if (answer && answer->status.ok()) {
       const auto at = answer->out.find(", V");
-      if (at != std::string::npos) nvcc_version = std::string(trim(answer->out.substr(at + 3, answer->out.find('\n', at) - at - 3)));
+      if (at != std::string::npos)
+        nvcc_version =
+            std::string(trim(answer->out.substr(at + 3, answer->out.find('\n', at) - at - 3)));
     }
   }
   const nlohmann::json report{

@@ -15,12 +15,12 @@
 namespace sculler::eval {
 
 struct Options {
-  std::string cache;                 // folder; empty: the user's cache
-  std::string spool;                 // folder; empty: none
+  std::string cache;  // folder; empty: the user's cache
+  std::string spool;  // folder; empty: none
   std::string jobs_folder, pack_folder;
-  std::string arch;                  // pack: "90a"
+  std::string arch;  // pack: "90a"
   uint64_t cache_bytes = uint64_t{8} << 30;
-  int parallel = 0;                  // 0: one a core
+  int parallel = 0;  // 0: one a core
   bool no_containment = false;
   bool doctor = false, help = false, version = false;
 };
@@ -54,7 +54,8 @@ class Service {
 // What this machine has and lacks, as JSON: containment, compilers, libraries, GPUs, programs.
 [[nodiscard]] std::string doctor_json(Service& service);
 
-// Answers job lines on `in` until its end; verdicts go to `out`. Gives up when nobody reads `out` any more.
+// Answers job lines on `in` until its end; verdicts go to `out`. Gives up when nobody reads `out`
+// any more.
 int serve(Service& service, int in, int out);
 
 // Runs the job files of a folder, prints a table on stdout, verdicts into FOLDER/spool.

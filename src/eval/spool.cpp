@@ -8,7 +8,9 @@
 
 namespace sculler::eval {
 
-std::string Spool::path(const std::string& job_id) const { return join_path(folder_, job_id + ".json"); }
+std::string Spool::path(const std::string& job_id) const {
+  return join_path(folder_, job_id + ".json");
+}
 
 Status Spool::open() {
   if (folder_.empty()) return {};
@@ -20,7 +22,8 @@ std::optional<std::string> Spool::find(const std::string& job_id) const {
   auto text = files_.read(path(job_id), uint64_t{16} << 20);
   if (!text) return std::nullopt;
   auto verdict = parse_json(*text, path(job_id));
-  if (!verdict || !verdict->is_object() || string_or(*verdict, "job", "") != job_id) return std::nullopt;
+  if (!verdict || !verdict->is_object() || string_or(*verdict, "job", "") != job_id)
+    return std::nullopt;
   // The evaluator or the machine failed, not the candidate: asked again, it is tried again.
   if (string_or(*verdict, "status", "") == "INTERNAL") return std::nullopt;
   return std::string(trim(*text));

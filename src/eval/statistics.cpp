@@ -30,7 +30,8 @@ Interval percentiles(double point, std::vector<double>& draws, double confidence
 
 double median(std::vector<double> values) { return median_in_place(values); }
 
-Interval median_interval(const std::vector<double>& values, uint64_t seed, double confidence, int resamples) {
+Interval median_interval(const std::vector<double>& values, uint64_t seed, double confidence,
+                         int resamples) {
   if (values.empty()) return {};
   const double point = median(values);
   Random random(seed, "median");
@@ -43,8 +44,8 @@ Interval median_interval(const std::vector<double>& values, uint64_t seed, doubl
   return percentiles(point, draws, confidence);
 }
 
-Interval ratio_interval(const std::vector<double>& a, const std::vector<double>& b, uint64_t seed, double confidence,
-                        int resamples) {
+Interval ratio_interval(const std::vector<double>& a, const std::vector<double>& b, uint64_t seed,
+                        double confidence, int resamples) {
   const std::size_t n = std::min(a.size(), b.size());
   if (n == 0) return {};
   std::vector<double> left(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n));

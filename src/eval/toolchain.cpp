@@ -33,7 +33,7 @@ std::string home() {
 
 // Size and time of change: enough to tell one tool from another without running it.
 void add_tool(Sha256& hash, const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   hash.field(path);
   if (::stat(path.c_str(), &info) != 0) return;
   hash.field(std::to_string(info.st_size));
@@ -84,8 +84,8 @@ int nccl_version_of(std::string_view header) {
 
 Toolchain find_toolchain() {
   Toolchain t;
-  for (const std::string& path : {env_value("SCULLER_CUDA_HOME"), env_value("CUDA_HOME"), std::string("/usr/local/cuda"),
-                                  private_prefix() + "/cuda"}) {
+  for (const std::string& path : {env_value("SCULLER_CUDA_HOME"), env_value("CUDA_HOME"),
+                                  std::string("/usr/local/cuda"), private_prefix() + "/cuda"}) {
     if (!path.empty() && exists(path + "/bin/nvcc")) {
       t.cuda_home = real_path(path);
       break;
@@ -101,18 +101,22 @@ Toolchain find_toolchain() {
   for (const auto& folder : nccl) {
     if (!exists(folder + "/nccl_device.h")) continue;
     t.nccl_include = real_path(folder);
-    if (auto header = real_files().read(folder + "/nccl.h", uint64_t{4} << 20)) t.nccl_version = nccl_version_of(*header);
+    if (auto header = real_files().read(folder + "/nccl.h", uint64_t{4} << 20))
+      t.nccl_version = nccl_version_of(*header);
     break;
   }
-  for (const std::string& root : {env_value("SCULLER_CUTLASS_HOME"), private_prefix() + "/cutlass"}) {
+  for (const std::string& root :
+       {env_value("SCULLER_CUTLASS_HOME"), private_prefix() + "/cutlass"}) {
     if (root.empty() || !exists(root + "/include/cutlass/cutlass.h")) continue;
     t.cutlass_include.push_back(real_path(root + "/include"));
-    if (exists(root + "/tools/util/include")) t.cutlass_include.push_back(real_path(root + "/tools/util/include"));
+    if (exists(root + "/tools/util/include"))
+      t.cutlass_include.push_back(real_path(root + "/tools/util/include"));
     break;
   }
   t.gxx = find_program("g++");
   Sha256 hash;
-  for (const char* tool : {"/bin/nvcc", "/bin/ptxas", "/nvvm/bin/cicc", "/bin/cudafe++", "/bin/fatbinary"}) {
+  for (const char* tool :
+       {"/bin/nvcc", "/bin/ptxas", "/nvvm/bin/cicc", "/bin/cudafe++", "/bin/fatbinary"}) {
     if (!t.cuda_home.empty()) add_tool(hash, t.cuda_home + tool);
   }
   if (!t.gxx.empty()) add_tool(hash, real_path(t.gxx));
@@ -129,7 +133,9 @@ Installation find_installation() {
     const std::string folder = absolute_path(here.programs + place);
     if (here.dropins.empty() && exists(folder + "/libcuda.so.1")) here.dropins = folder;
   }
-  const auto holds = [](const std::string& root) { return exists(root + "/include/sculler/candidate.h"); };
+  const auto holds = [](const std::string& root) {
+    return exists(root + "/include/sculler/candidate.h");
+  };
   if (auto root = env_value("SCULLER_HOME"); !root.empty() && holds(root)) {
     here.share = real_path(root);
     return here;
@@ -156,9 +162,12 @@ std::vector<std::string> dropin_libraries(const Installation& installation) {
 }
 
 std::vector<std::string> find_cuda_libraries(const Toolchain& toolchain) {
-  std::vector<std::string> nccl_first;  // NCCL must be of the headers' version: look near them first
-  if (auto path = env_value("SCULLER_NCCL_HOME"); !path.empty()) nccl_first.push_back(path + "/lib");
-  if (!toolchain.nccl_include.empty()) nccl_first.push_back(absolute_path(toolchain.nccl_include + "/../lib"));
+  std::vector<std::string>
+      nccl_first;  // NCCL must be of the headers' version: look near them first
+  if (auto path = env_value("SCULLER_NCCL_HOME"); !path.empty())
+    nccl_first.push_back(path + "/lib");
+  if (!toolchain.nccl_include.empty())
+    nccl_first.push_back(absolute_path(toolchain.nccl_include + "/../lib"));
   std::vector<std::string> folders;
   if (!toolchain.cuda_home.empty()) {
     folders.push_back(toolchain.cuda_home + "/lib64");
@@ -173,7 +182,8 @@ std::vector<std::string> find_cuda_libraries(const Toolchain& toolchain) {
   folders.emplace_back("/usr/lib/x86_64-linux-gnu");
   folders.emplace_back("/usr/local/lib");
   std::vector<std::string> found;
-  for (const std::string name : {"libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libnccl.so.2"}) {
+  for (const std::string name :
+       {"libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libnccl.so.2"}) {
     auto places = folders;
     if (name == "libnccl.so.2") places.insert(places.begin(), nccl_first.begin(), nccl_first.end());
     for (const auto& folder : places) {

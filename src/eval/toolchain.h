@@ -1,4 +1,5 @@
-// Where compilers, headers, programs and drop-in libraries are: found at run time, no path is built in.
+// Where compilers, headers, programs and drop-in libraries are: found at run time, no path is built
+// in.
 #pragma once
 
 #include <string>
@@ -11,12 +12,12 @@
 namespace sculler::eval {
 
 struct Toolchain {
-  std::string cuda_home;              // holds bin/nvcc; empty: none found
-  std::string nccl_include;           // holds nccl_device.h; empty: none found
-  int nccl_version = 0;               // NCCL_VERSION_CODE of those headers, 22809
+  std::string cuda_home;                     // holds bin/nvcc; empty: none found
+  std::string nccl_include;                  // holds nccl_device.h; empty: none found
+  int nccl_version = 0;                      // NCCL_VERSION_CODE of those headers, 22809
   std::vector<std::string> cutlass_include;  // empty: none found
-  std::string gxx;                    // absolute path; empty: none found
-  std::string fingerprint;            // changes whenever one of the tools does
+  std::string gxx;                           // absolute path; empty: none found
+  std::string fingerprint;                   // changes whenever one of the tools does
 };
 
 // $SCULLER_CUDA_HOME, $CUDA_HOME, /usr/local/cuda, then the private prefix.
@@ -39,8 +40,9 @@ struct Installation {
 // NCCL_VERSION_CODE as nccl.h defines it; 0 where it does not.
 [[nodiscard]] int nccl_version_of(std::string_view header);
 
-// Libraries that ranks preload on cuda, in order, absolute: libcudart, libcublasLt, libcublas, libnccl. Missing ones are
-// left out. $SCULLER_NCCL_HOME, next to the headers, the loader's folders, Python's nvidia packages.
+// Libraries that ranks preload on cuda, in order, absolute: libcudart, libcublasLt, libcublas,
+// libnccl. Missing ones are left out. $SCULLER_NCCL_HOME, next to the headers, the loader's
+// folders, Python's nvidia packages.
 [[nodiscard]] std::vector<std::string> find_cuda_libraries(const Toolchain& toolchain);
 // The emulator's drop-ins, in preload order.
 [[nodiscard]] std::vector<std::string> dropin_libraries(const Installation& installation);

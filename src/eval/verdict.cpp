@@ -15,21 +15,40 @@ struct Advice {
 
 constexpr std::array<Advice, 18> kAdvice{{
     {"PASSED", ""},
-    {"LINT_ERROR", "Correct the line named in the message; text outside of the evolve blocks must stay as it was."},
+    {"LINT_ERROR",
+     "Correct the line named in the message; text outside of the evolve blocks must stay as it "
+     "was."},
     {"COMPILE_ERROR", "Correct the first error; later ones often follow from it."},
-    {"LAUNCH_ERROR", "Check the launch configuration and the return code of every call in sculler_setup and sculler_run."},
+    {"LAUNCH_ERROR",
+     "Check the launch configuration and the return code of every call in sculler_setup and "
+     "sculler_run."},
     {"UNSUPPORTED", "Use a supported instruction or call instead, or evaluate on the cuda target."},
-    {"INCORRECT", "Compare the element named in the message with the reference: indices, missing waits and precision."},
-    {"RACE", "Order the two accesses: a barrier or a signal with release and acquire between them, between these ranks."},
-    {"DEADLOCK", "Find who must signal the wait named in the message; keep the grid within what can be resident."},
-    {"HANG", "Something waits for ever: bound every spin, and check that each wait has exactly one signal."},
-    {"UNINITIALISED", "Write the memory named in the message before it is read, or wait for the rank that writes it."},
-    {"OUT_OF_BOUNDS", "Check the index at the place named in the message against the buffer's size, ragged ends included."},
+    {"INCORRECT",
+     "Compare the element named in the message with the reference: indices, missing waits and "
+     "precision."},
+    {"RACE",
+     "Order the two accesses: a barrier or a signal with release and acquire between them, between "
+     "these ranks."},
+    {"DEADLOCK",
+     "Find who must signal the wait named in the message; keep the grid within what can be "
+     "resident."},
+    {"HANG",
+     "Something waits for ever: bound every spin, and check that each wait has exactly one "
+     "signal."},
+    {"UNINITIALISED",
+     "Write the memory named in the message before it is read, or wait for the rank that writes "
+     "it."},
+    {"OUT_OF_BOUNDS",
+     "Check the index at the place named in the message against the buffer's size, ragged ends "
+     "included."},
     {"TIMEOUT", "Do less work an iteration, or look for a loop that does not end at this size."},
     {"OOM", "Allocate less: the buffers of all sets are there already; keep scratch memory small."},
-    {"CRASH", "A rank died: look for a wild host pointer, an assertion or an unchecked return code."},
-    {"IMPLAUSIBLE", "The time is below what the hardware's rates allow: some of the work is not done."},
-    {"CHEAT", "Do the whole work of each iteration inside sculler_run, from the inputs of that iteration."},
+    {"CRASH",
+     "A rank died: look for a wild host pointer, an assertion or an unchecked return code."},
+    {"IMPLAUSIBLE",
+     "The time is below what the hardware's rates allow: some of the work is not done."},
+    {"CHEAT",
+     "Do the whole work of each iteration inside sculler_run, from the inputs of that iteration."},
     {"AMBIGUOUS", "The difference is within the machine's noise; look for a larger gain."},
     {"INTERNAL", "The evaluator failed, not the candidate: look at the message and try again."},
 }};
@@ -57,21 +76,30 @@ std::string_view default_advice(std::string_view status) {
 }
 
 bool is_status(std::string_view status) {
-  return std::any_of(kAdvice.begin(), kAdvice.end(), [&](const Advice& a) { return a.status == status; });
+  return std::any_of(kAdvice.begin(), kAdvice.end(),
+                     [&](const Advice& a) { return a.status == status; });
 }
 
 std::string print_verdict(const Verdict& v) {
-  nlohmann::json object{{"version", 1},       {"job", v.job},
-                        {"status", v.status}, {"stage", v.stage},
-                        {"target", v.target}, {"size", v.size},
-                        {"seed", static_cast<int64_t>(v.seed)}, {"rank", v.rank},
-                        {"where", v.where},   {"message", v.message},
-                        {"advice", v.advice.empty() ? std::string(default_advice(v.status)) : v.advice},
-                        {"findings", parsed_or(v.findings, nlohmann::json::array())},
-                        {"facts", v.facts},
-                        {"sha256", {{"source", v.source_sha256}, {"artifact", v.artifact_sha256}}},
-                        {"containment", v.containment}, {"notes", v.notes}, {"cost_ms", v.cost_ms},
-                        {"per_rank_us", v.per_rank_us}};
+  nlohmann::json object{
+      {"version", 1},
+      {"job", v.job},
+      {"status", v.status},
+      {"stage", v.stage},
+      {"target", v.target},
+      {"size", v.size},
+      {"seed", static_cast<int64_t>(v.seed)},
+      {"rank", v.rank},
+      {"where", v.where},
+      {"message", v.message},
+      {"advice", v.advice.empty() ? std::string(default_advice(v.status)) : v.advice},
+      {"findings", parsed_or(v.findings, nlohmann::json::array())},
+      {"facts", v.facts},
+      {"sha256", {{"source", v.source_sha256}, {"artifact", v.artifact_sha256}}},
+      {"containment", v.containment},
+      {"notes", v.notes},
+      {"cost_ms", v.cost_ms},
+      {"per_rank_us", v.per_rank_us}};
   if (v.latency) {
     object["latency_us"] = interval_json(v.latency->us);
     object["latency_us"]["kind"] = v.latency->kind;
@@ -85,7 +113,8 @@ std::string print_verdict(const Verdict& v) {
   put(object, "tflops", v.tflops);
   put(object, "bus_gbps", v.bus_gbps);
   if (v.relative_l2 || v.max_abs) {
-    object["errors"] = {{"relative_l2", v.relative_l2.value_or(0)}, {"max_abs", v.max_abs.value_or(0)}};
+    object["errors"] = {{"relative_l2", v.relative_l2.value_or(0)},
+                        {"max_abs", v.max_abs.value_or(0)}};
   }
   if (!v.sync_hash.empty()) object["sync_hash"] = v.sync_hash;
   if (!v.schedule.empty()) object["schedule"] = v.schedule;

@@ -1,4 +1,5 @@
-// What a job comes to: a status, the evidence, and a sentence that a proposer can act on (docs/statuses.md).
+// What a job comes to: a status, the evidence, and a sentence that a proposer can act on
+// (docs/statuses.md).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ struct Verdict {
   std::string target, size;
   uint64_t seed = 0;
   std::optional<Latency> latency{};
-  std::map<std::string, Interval> ratio{};  // baseline -> its latency / the candidate's; above 1 is faster
+  std::map<std::string, Interval>
+      ratio{};  // baseline -> its latency / the candidate's; above 1 is faster
   std::map<std::string, std::string> comparison{};  // baseline -> FASTER, SLOWER or AMBIGUOUS
   std::optional<double> percent_sol{}, percent_contended_sol{}, tflops{}, bus_gbps{};
   std::vector<double> per_rank_us{};
@@ -40,7 +42,8 @@ struct Verdict {
   std::string containment;
   std::vector<std::string> notes{};
   std::map<std::string, double> cost_ms{};  // stage -> wall
-  std::map<std::string, std::vector<double>> samples_us{};  // raw, by name: "candidate", a baseline's name
+  std::map<std::string, std::vector<double>>
+      samples_us{};  // raw, by name: "candidate", a baseline's name
 };
 
 // One line of JSON.

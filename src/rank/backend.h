@@ -1,5 +1,6 @@
-// The C ABI between sculler-rank and what owns a rank's device: rank_backend.so on cuda and emu (backend_cuda.cu, built by
-// nvcc), the built-in one on cpu (backend_cpu.cpp). The program itself stays free of CUDA.
+// The C ABI between sculler-rank and what owns a rank's device: rank_backend.so on cuda and emu
+// (backend_cuda.cu, built by nvcc), the built-in one on cpu (backend_cpu.cpp). The program itself
+// stays free of CUDA.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ inline constexpr uint32_t kBackendVersion = 1;
 inline constexpr uint32_t kBackendTextBytes = 320;
 
 struct sculler_backend_error {
-  int32_t fault;    // sculler::rank::FaultCode
-  int32_t number;   // of the library, 0 if none
+  int32_t fault;   // sculler::rank::FaultCode
+  int32_t number;  // of the library, 0 if none
   char text[kBackendTextBytes];
 };
 
@@ -21,10 +22,11 @@ struct sculler_backend_spec {
   int32_t rank, n_ranks, n_threads;
   int32_t workload;        // communicator and windows are wanted
   int32_t export_handles;  // cuda: buffers can be exported as POSIX descriptors
-  int32_t expect_nccl;     // NCCL_VERSION_CODE of the headers the candidate was built with; 0: not checked
+  int32_t
+      expect_nccl;  // NCCL_VERSION_CODE of the headers the candidate was built with; 0: not checked
   int32_t n_sets, n_buffers;
-  const uint64_t* bytes;   // of each buffer
-  void* shared;            // cpu: what the ranks' barrier lies in
+  const uint64_t* bytes;  // of each buffer
+  void* shared;           // cpu: what the ranks' barrier lies in
 };
 
 struct sculler_backend;
@@ -32,15 +34,17 @@ struct sculler_backend;
 // Every function returns 0, or non-zero with *error set.
 struct sculler_backend_api {
   uint32_t version;
-  int32_t synchronous;     // sculler_run has finished the work when it returns
-  int (*open)(const sculler_backend_spec* spec, sculler_backend** out, sculler_backend_error* error);
+  int32_t synchronous;  // sculler_run has finished the work when it returns
+  int (*open)(const sculler_backend_spec* spec, sculler_backend** out,
+              sculler_backend_error* error);
   // Rank 0 of a workload: 128 bytes for all ranks.
   int (*unique_id)(sculler_backend* self, void* id, sculler_backend_error* error);
-  // Communicator (id is null where there is none), buffers, windows, peers. Collective on workloads.
+  // Communicator (id is null where there is none), buffers, windows, peers. Collective on
+  // workloads.
   int (*connect)(sculler_backend* self, const void* id, sculler_backend_error* error);
   // *fd: -1, or a descriptor that the caller closes.
-  int (*buffer)(sculler_backend* self, int32_t set, int32_t buffer, uint64_t* address, uint64_t* bytes, int32_t* fd,
-                sculler_backend_error* error);
+  int (*buffer)(sculler_backend* self, int32_t set, int32_t buffer, uint64_t* address,
+                uint64_t* bytes, int32_t* fd, sculler_backend_error* error);
   const sculler_rank* (*rank)(sculler_backend* self);
   const sculler_pool* (*pool)(sculler_backend* self);
   // All ranks have arrived and this rank's device is idle when it returns.

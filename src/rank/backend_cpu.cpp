@@ -82,8 +82,8 @@ int connect(sculler_backend* self, const void*, sculler_backend_error* error) {
   return 0;
 }
 
-int buffer(sculler_backend* self, int32_t set, int32_t index, uint64_t* address, uint64_t* bytes, int32_t* fd,
-           sculler_backend_error*) {
+int buffer(sculler_backend* self, int32_t set, int32_t index, uint64_t* address, uint64_t* bytes,
+           int32_t* fd, sculler_backend_error*) {
   const auto i = static_cast<std::size_t>(set) * static_cast<std::size_t>(self->spec.n_buffers) +
                  static_cast<std::size_t>(index);
   *address = reinterpret_cast<uint64_t>(self->buffers[i].ptr);
@@ -97,7 +97,8 @@ const sculler_rank* rank_of(sculler_backend* self) { return &self->rank; }
 const sculler_pool* pool_of(sculler_backend* self) { return &self->pool; }
 
 int barrier(sculler_backend* self, int32_t, sculler_backend_error*) {
-  if (self->spec.shared != nullptr) pthread_barrier_wait(static_cast<pthread_barrier_t*>(self->spec.shared));
+  if (self->spec.shared != nullptr)
+    pthread_barrier_wait(static_cast<pthread_barrier_t*>(self->spec.shared));
   return 0;
 }
 int nothing(sculler_backend*, sculler_backend_error*) { return 0; }
@@ -107,21 +108,24 @@ int synchronize(sculler_backend*, uint64_t* event_ns, sculler_backend_error*) {
 }
 void close(sculler_backend* self) { delete self; }
 
-constexpr sculler_backend_api kApi = {kBackendVersion, 1, open,    unique_id, connect, buffer, rank_of,
-                                      pool_of,         barrier, nothing, nothing,   synchronize, close};
+constexpr sculler_backend_api kApi = {kBackendVersion, 1,           open,    unique_id, connect,
+                                      buffer,          rank_of,     pool_of, barrier,   nothing,
+                                      nothing,         synchronize, close};
 
 }  // namespace
 
 const sculler_backend_api* cpu_backend() { return &kApi; }
 
 void* make_shared_barrier(int n_ranks) {
-  void* memory = mmap(nullptr, sizeof(pthread_barrier_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, sizeof(pthread_barrier_t), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   pthread_barrierattr_t attributes;
   pthread_barrierattr_init(&attributes);
   pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
   auto* barrier_object = static_cast<pthread_barrier_t*>(memory);
-  if (pthread_barrier_init(barrier_object, &attributes, static_cast<unsigned>(n_ranks)) != 0) return nullptr;
+  if (pthread_barrier_init(barrier_object, &attributes, static_cast<unsigned>(n_ranks)) != 0)
+    return nullptr;
   return memory;
 }
 

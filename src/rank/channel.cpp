@@ -71,7 +71,8 @@ Packet receive_message(int socket, bool non_blocking) {
     n = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | (non_blocking ? MSG_DONTWAIT : 0));
   } while (n < 0 && errno == EINTR);
   if (n < 0) {
-    packet.kind = errno == EAGAIN || errno == EWOULDBLOCK ? Packet::Kind::kEmpty : Packet::Kind::kClosed;
+    packet.kind =
+        errno == EAGAIN || errno == EWOULDBLOCK ? Packet::Kind::kEmpty : Packet::Kind::kClosed;
     return packet;
   }
   bool surplus = (header.msg_flags & MSG_CTRUNC) != 0;
@@ -91,7 +92,8 @@ Packet receive_message(int socket, bool non_blocking) {
     return packet;
   }
   packet.message = buffer.message;
-  const bool good = n == static_cast<ssize_t>(sizeof(Message)) && (header.msg_flags & MSG_TRUNC) == 0 && !surplus &&
+  const bool good = n == static_cast<ssize_t>(sizeof(Message)) &&
+                    (header.msg_flags & MSG_TRUNC) == 0 && !surplus &&
                     packet.message.magic == kMagic && packet.message.text_bytes <= kTextBytes;
   packet.kind = good ? Packet::Kind::kMessage : Packet::Kind::kMalformed;
   if (!good) packet.fd.reset();

@@ -52,7 +52,8 @@ void set_text(Message& message, std::string_view text);
 // Bounded, printable part of what a peer wrote.
 std::string text_of(const Message& message);
 
-// Error kIo where the peer is gone or its queue is full (non-blocking sockets). Never raises SIGPIPE.
+// Error kIo where the peer is gone or its queue is full (non-blocking sockets). Never raises
+// SIGPIPE.
 Status send_message(int socket, const Message& message, int fd = -1);
 // Blocks unless `non_blocking`. Surplus descriptors are closed.
 Packet receive_message(int socket, bool non_blocking);

@@ -1,4 +1,5 @@
-// sculler-rank --all N rank.json: forks the ranks of a job inside the sandbox. docs/internals.md, "Launch".
+// sculler-rank --all N rank.json: forks the ranks of a job inside the sandbox. docs/internals.md,
+// "Launch".
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/prctl.h>
@@ -35,7 +36,9 @@ std::vector<int> descriptors(const char* variable) {
   if (list == nullptr) return out;
   for (const std::string_view part : sculler::split(list, ',')) {
     const auto number = sculler::parse_int(part);
-    if (!number || *number < 3 || *number > 1 << 20 || ::fcntl(static_cast<int>(*number), F_GETFD) < 0) return {};
+    if (!number || *number < 3 || *number > 1 << 20 ||
+        ::fcntl(static_cast<int>(*number), F_GETFD) < 0)
+      return {};
     out.push_back(static_cast<int>(*number));
   }
   return out;
@@ -45,12 +48,12 @@ bool drop_root(const char* text) {
   const auto uid = sculler::parse_int(text);
   if (!uid || *uid <= 0 || *uid > 0x7fffffff) return false;
   const auto id = static_cast<uid_t>(*uid);
-  return ::setgroups(0, nullptr) == 0 && ::setresgid(id, id, id) == 0 && ::setresuid(id, id, id) == 0 &&
-         ::setuid(0) != 0;
+  return ::setgroups(0, nullptr) == 0 && ::setresgid(id, id, id) == 0 &&
+         ::setresuid(id, id, id) == 0 && ::setuid(0) != 0;
 }
 
-[[noreturn]] void be_rank(const RankSpec& spec, int rank, const std::vector<int>& control, const std::vector<int>& vm,
-                          void* shared, pid_t parent) {
+[[noreturn]] void be_rank(const RankSpec& spec, int rank, const std::vector<int>& control,
+                          const std::vector<int>& vm, void* shared, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   const auto own = static_cast<std::size_t>(rank);
@@ -88,7 +91,8 @@ int main(int argc, char** argv) {
   const std::vector<int> control = descriptors("SCULLER_CONTROL_FDS");
   const std::vector<int> vm = descriptors("SCULLER_VM_FDS");
   const auto ranks = static_cast<std::size_t>(spec->n_ranks);
-  if (control.size() != ranks) return complain("SCULLER_CONTROL_FDS does not name one open descriptor a rank");
+  if (control.size() != ranks)
+    return complain("SCULLER_CONTROL_FDS does not name one open descriptor a rank");
   if (spec->target == Target::kEmu && vm.size() != ranks)
     return complain("SCULLER_VM_FDS does not name one open descriptor a rank");
   if (const char* uid = std::getenv("SCULLER_DROP_UID"); uid != nullptr && !drop_root(uid))

@@ -14,13 +14,14 @@
 namespace sculler::rank {
 namespace {
 
-constexpr std::pair<const char*, const char*> kOff[] = {
-    {"NCCL_NVLS_ENABLE", "0"}, {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"}, {"NVSHMEM_DISABLE_NVLS", "1"}};
+constexpr std::pair<const char*, const char*> kOff[] = {{"NCCL_NVLS_ENABLE", "0"},
+                                                        {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"},
+                                                        {"NVSHMEM_DISABLE_NVLS", "1"}};
 
 // Every function that makes, binds or joins a multicast object.
-constexpr const char* kFunctions[] = {"cuMulticastCreate",      "cuMulticastAddDevice",    "cuMulticastBindMem",
-                                      "cuMulticastBindMem_v2",  "cuMulticastBindAddr",     "cuMulticastBindAddr_v2",
-                                      "cuMulticastUnbind"};
+constexpr const char* kFunctions[] = {
+    "cuMulticastCreate",   "cuMulticastAddDevice",   "cuMulticastBindMem", "cuMulticastBindMem_v2",
+    "cuMulticastBindAddr", "cuMulticastBindAddr_v2", "cuMulticastUnbind"};
 
 }  // namespace
 
@@ -28,7 +29,8 @@ Status require_multicast_off() {
   for (const auto& [name, value] : kOff) {
     const char* set = std::getenv(name);
     if (set == nullptr || std::strcmp(set, value) != 0) {
-      return fail(ErrorCode::kUsage, std::string(name) + " is not " + value + ": refusing to load NCCL",
+      return fail(ErrorCode::kUsage,
+                  std::string(name) + " is not " + value + ": refusing to load NCCL",
                   "start ranks through sculler-eval, or allow multicast in the hardware profile");
     }
   }
@@ -45,7 +47,8 @@ Status refuse_function(void* function) {
   constexpr unsigned char kCode[] = {0xf3, 0x0f, 0x1e, 0xfa, 0xb8, 0x20, 0x03, 0x00, 0x00, 0xc3};
 #elif defined(__aarch64__)
   // bti c; mov w0, #800; ret
-  constexpr unsigned char kCode[] = {0x5f, 0x24, 0x03, 0xd5, 0x00, 0x64, 0x80, 0x52, 0xc0, 0x03, 0x5f, 0xd6};
+  constexpr unsigned char kCode[] = {0x5f, 0x24, 0x03, 0xd5, 0x00, 0x64,
+                                     0x80, 0x52, 0xc0, 0x03, 0x5f, 0xd6};
 #else
 #error "say how a function returns 800 here"
 #endif
@@ -60,7 +63,8 @@ Status refuse_function(void* function) {
   if (::mprotect(pages, end - begin, PROT_READ | PROT_EXEC) != 0) {
     return fail(ErrorCode::kIo, std::string("mprotect of code: ") + std::strerror(errno));
   }
-  __builtin___clear_cache(static_cast<char*>(function), static_cast<char*>(function) + sizeof kCode);
+  __builtin___clear_cache(static_cast<char*>(function),
+                          static_cast<char*>(function) + sizeof kCode);
   return {};
 }
 

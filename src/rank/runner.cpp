@@ -28,8 +28,7 @@ uint64_t monotonic_ns() {
 void sleep_ns(uint64_t ns) {
   if (ns == 0) return;
   timespec t{static_cast<time_t>(ns / 1'000'000'000u), static_cast<long>(ns % 1'000'000'000u)};
-  while (nanosleep(&t, &t) != 0) {
-  }
+  while (nanosleep(&t, &t) != 0) {}
 }
 
 class Runner {
@@ -62,7 +61,9 @@ class Runner {
   using Run = int (*)(void*, const sculler_problem*, int);
   using Teardown = int (*)(void*);
 
-  bool say(const Message& message, int fd = -1) { return send_message(control_, message, fd).has_value(); }
+  bool say(const Message& message, int fd = -1) {
+    return send_message(control_, message, fd).has_value();
+  }
   bool say(Kind kind, int32_t a = 0, int32_t b = 0) {
     Message m;
     m.kind = kind;
@@ -97,26 +98,31 @@ class Runner {
       return true;
     }
     if (!spec_.multicast_allowed) {
-      if (auto off = require_multicast_off(); !off) return fault(FaultCode::kEnvironment, 0, off.error().text());
+      if (auto off = require_multicast_off(); !off)
+        return fault(FaultCode::kEnvironment, 0, off.error().text());
       set_multicast_off();
     }
     // Kernels that wait for each other must not meet a lazy module load.
     ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
     for (const std::string& path : spec_.libraries) {
-      if (::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) return fault(FaultCode::kEnvironment, 0, dl_error(path));
+      if (::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
+        return fault(FaultCode::kEnvironment, 0, dl_error(path));
     }
     if (!spec_.multicast_allowed && spec_.target == Target::kCuda) {
       if (auto refused = refuse_multicast_calls(); !refused) {
-        return fault(FaultCode::kEnvironment, 0, "multicast cannot be refused: " + refused.error().text());
+        return fault(FaultCode::kEnvironment, 0,
+                     "multicast cannot be refused: " + refused.error().text());
       }
     }
     void* library = ::dlopen(absolute_path(spec_.backend).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return fault(FaultCode::kEnvironment, 0, dl_error(spec_.backend));
     auto entry = reinterpret_cast<sculler_backend_entry>(::dlsym(library, "sculler_rank_backend"));
-    if (entry == nullptr) return fault(FaultCode::kEnvironment, 0, spec_.backend + " exports no sculler_rank_backend");
+    if (entry == nullptr)
+      return fault(FaultCode::kEnvironment, 0, spec_.backend + " exports no sculler_rank_backend");
     api_ = entry();
     if (api_ == nullptr || api_->version != kBackendVersion) {
-      return fault(FaultCode::kEnvironment, 0, spec_.backend + " is of another build: remove it from the cache");
+      return fault(FaultCode::kEnvironment, 0,
+                   spec_.backend + " is of another build: remove it from the cache");
     }
     return true;
   }
@@ -154,7 +160,8 @@ class Runner {
       if (!answer) return false;
       id = *answer;
     }
-    if (api_->connect(backend_, spec_.workload ? id.text : nullptr, &error) != 0) return fault(error);
+    if (api_->connect(backend_, spec_.workload ? id.text : nullptr, &error) != 0)
+      return fault(error);
     for (int32_t set = 0; set < spec_.n_sets; ++set) {
       for (int32_t b = 0; b < request.n_buffers; ++b) {
         Message m;
@@ -173,23 +180,27 @@ class Runner {
   template <class Function>
   bool entry_point(void* library, const char* name, Function& into) {
     into = reinterpret_cast<Function>(::dlsym(library, name));
-    return into != nullptr || fault(FaultCode::kLoad, 0, std::string("the candidate exports no ") + name);
+    return into != nullptr ||
+           fault(FaultCode::kLoad, 0, std::string("the candidate exports no ") + name);
   }
 
   bool setup() {
     void* library = ::dlopen(absolute_path(spec_.candidate).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return fault(FaultCode::kLoad, 0, dl_error(spec_.candidate));
-    if (!entry_point(library, "sculler_setup", setup_) || !entry_point(library, "sculler_run", run_) ||
+    if (!entry_point(library, "sculler_setup", setup_) ||
+        !entry_point(library, "sculler_run", run_) ||
         !entry_point(library, "sculler_teardown", teardown_)) {
       return false;
     }
     const int code = setup_(api_->rank(backend_), &spec_.problem, api_->pool(backend_), &state_);
-    if (code != SCULLER_OK) return fault(FaultCode::kSetup, code, "sculler_setup returned " + std::to_string(code));
+    if (code != SCULLER_OK)
+      return fault(FaultCode::kSetup, code, "sculler_setup returned " + std::to_string(code));
     sculler_backend_error error{};
     uint64_t event_ns = 0;
     // An error that setup left behind must not be blamed on the first run.
     if (api_->synchronize(backend_, &event_ns, &error) != 0) {
-      return fault(FaultCode::kSetup, error.number, std::string("after sculler_setup: ") + error.text);
+      return fault(FaultCode::kSetup, error.number,
+                   std::string("after sculler_setup: ") + error.text);
     }
     return say(Kind::kReady);
   }
@@ -199,7 +210,8 @@ class Runner {
     if (order.b < 0 || order.b >= spec_.n_sets || (!empty && run_ == nullptr)) return false;
     sculler_backend_error error{};
     sleep_ns(order.u[1]);
-    if (api_->barrier(backend_, (order.u[0] & kFlushL2) != 0 ? 1 : 0, &error) != 0) return fault(error);
+    if (api_->barrier(backend_, (order.u[0] & kFlushL2) != 0 ? 1 : 0, &error) != 0)
+      return fault(error);
     Message opened;
     opened.kind = Kind::kOpened;
     opened.a = order.a;
@@ -214,7 +226,8 @@ class Runner {
     if (api_->begin(backend_, &error) != 0) return fault(error);
     const int code = empty ? 0 : run_(state_, &spec_.problem, order.b);
     if (api_->synchronous != 0) done.u[1] = monotonic_ns();
-    if (code != SCULLER_OK) return fault(FaultCode::kRun, code, "sculler_run returned " + std::to_string(code));
+    if (code != SCULLER_OK)
+      return fault(FaultCode::kRun, code, "sculler_run returned " + std::to_string(code));
     if (api_->end(backend_, &error) != 0) return fault(error);
     if (!say(Kind::kEnqueued, order.a)) return false;
     if (api_->synchronize(backend_, &done.u[2], &error) != 0) return fault(error);
@@ -225,7 +238,8 @@ class Runner {
   bool teardown() {
     if (teardown_ == nullptr) return false;
     const int code = teardown_(state_);
-    if (code != SCULLER_OK) return fault(FaultCode::kTeardown, code, "sculler_teardown returned " + std::to_string(code));
+    if (code != SCULLER_OK)
+      return fault(FaultCode::kTeardown, code, "sculler_teardown returned " + std::to_string(code));
     return say(Kind::kBye);
   }
 

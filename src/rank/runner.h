@@ -1,5 +1,5 @@
-// One rank: talks to the trusted process, loads backend and candidate, runs. Untrusted: it shares its address space with
-// the candidate from Setup on.
+// One rank: talks to the trusted process, loads backend and candidate, runs. Untrusted: it shares
+// its address space with the candidate from Setup on.
 #pragma once
 
 #include "rank/spec.h"

@@ -10,13 +10,15 @@ Result<RankSpec> parse_rank_spec(std::string_view text) {
   constexpr std::string_view kOrigin = "rank.json";
   using nlohmann::json;
   const auto bad = [&](std::string key, std::string message) {
-    return fail(Error{ErrorCode::kBadInput, std::move(message), std::string(kOrigin), std::move(key), {}});
+    return fail(
+        Error{ErrorCode::kBadInput, std::move(message), std::string(kOrigin), std::move(key), {}});
   };
   auto parsed = parse_json(text, kOrigin, std::size_t{1} << 20);
   if (!parsed) return fail(parsed.error());
   const json& root = *parsed;
   if (!root.is_object()) return bad("", "not an object");
-  if (int_or(root, "version", 0) != 1) return bad("version", "is not 1: sculler-eval and sculler-rank are of two builds");
+  if (int_or(root, "version", 0) != 1)
+    return bad("version", "is not 1: sculler-eval and sculler-rank are of two builds");
 
   RankSpec spec;
   const std::string target = string_or(root, "target", "");
@@ -25,13 +27,15 @@ Result<RankSpec> parse_rank_spec(std::string_view text) {
   else if (target == "cpu") spec.target = Target::kCpu;
   else return bad("target", "'" + target + "' is none of cuda, emu, cpu");
 
-  const auto bounded = [&](std::string_view key, int64_t fallback, int64_t low, int64_t high) -> Result<int> {
+  const auto bounded = [&](std::string_view key, int64_t fallback, int64_t low,
+                           int64_t high) -> Result<int> {
     if (find_member(root, key) == nullptr) return static_cast<int>(fallback);
     auto value = get_int(root, key, kOrigin, low, high);
     if (!value) return fail(value.error());
     return static_cast<int>(*value);
   };
-  for (auto& [key, into, low, high] : std::initializer_list<std::tuple<const char*, int*, int, int>>{
+  for (auto& [key, into, low, high] :
+       std::initializer_list<std::tuple<const char*, int*, int, int>>{
            {"n_ranks", &spec.n_ranks, 1, 16},
            {"n_sets", &spec.n_sets, 1, 64},
            {"n_threads", &spec.n_threads, 1, 4096},

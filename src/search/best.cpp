@@ -17,38 +17,51 @@ std::string readme(const Summary& summary, const BestContext& context) {
   std::string out = fmt::format("# {} for {}\n\n", best.candidate.label(), context.task);
   const bool predicted = v.latency_kind == "predicted";
   if (v.latency_us) {
-    out += fmt::format("{} {}{} at size {}{}.\n", microseconds_text(*v.latency_us), predicted ? "predicted" : "measured",
-                       v.latency_low_us && v.latency_high_us && !predicted
-                           ? fmt::format(" (95 % interval {} to {})", microseconds_text(*v.latency_low_us), microseconds_text(*v.latency_high_us))
-                           : std::string(),
-                       v.latency_size.empty() ? context.size : v.latency_size, predicted ? ", not measured: no GPU took part" : "");
+    out += fmt::format(
+        "{} {}{} at size {}{}.\n", microseconds_text(*v.latency_us),
+        predicted ? "predicted" : "measured",
+        v.latency_low_us && v.latency_high_us && !predicted
+            ? fmt::format(" (95 % interval {} to {})", microseconds_text(*v.latency_low_us),
+                          microseconds_text(*v.latency_high_us))
+            : std::string(),
+        v.latency_size.empty() ? context.size : v.latency_size,
+        predicted ? ", not measured: no GPU took part" : "");
   }
-  if (v.percent_sol) out += fmt::format("{:.0f} % of the speed of light at nominal rates", *v.percent_sol);
-  if (v.percent_sol && v.percent_contended_sol) out += fmt::format(", {:.0f} % of the contended one", *v.percent_contended_sol);
+  if (v.percent_sol)
+    out += fmt::format("{:.0f} % of the speed of light at nominal rates", *v.percent_sol);
+  if (v.percent_sol && v.percent_contended_sol)
+    out += fmt::format(", {:.0f} % of the contended one", *v.percent_contended_sol);
   if (v.percent_sol) out += ".\n";
   if (!best.ratio.empty()) {
     out += "\n| baseline | its time / this time |\n|---|---|\n";
     for (const auto& [name, ratio] : best.ratio) {
       const auto interval = v.ratio_interval.find(name);
-      out += interval == v.ratio_interval.end() ? fmt::format("| {} | {:.2f} |\n", name, ratio)
-                                                : fmt::format("| {} | {:.2f} ({:.2f} to {:.2f}) |\n", name, ratio, interval->second.first, interval->second.second);
+      out += interval == v.ratio_interval.end()
+                 ? fmt::format("| {} | {:.2f} |\n", name, ratio)
+                 : fmt::format("| {} | {:.2f} ({:.2f} to {:.2f}) |\n", name, ratio,
+                               interval->second.first, interval->second.second);
     }
   }
-  out += fmt::format("\n- target {}{}{}\n- status {}{}\n- containment {}\n", context.target, context.profile.empty() ? "" : ", hardware profile ",
-                     context.profile, v.status, best.confirmed ? ", confirmed on fresh seeds" : ", not confirmed", v.containment.empty() ? "not said" : v.containment);
+  out += fmt::format("\n- target {}{}{}\n- status {}{}\n- containment {}\n", context.target,
+                     context.profile.empty() ? "" : ", hardware profile ", context.profile,
+                     v.status, best.confirmed ? ", confirmed on fresh seeds" : ", not confirmed",
+                     v.containment.empty() ? "not said" : v.containment);
   if (source.has_directive) {
     out += fmt::format("- directive {}", directive::print(source.directive));
     if (!source.directive.why.empty()) out += ": " + source.directive.why;
     out += "\n";
   }
-  if (!best.candidate.defines.empty()) out += fmt::format("- tunables {} (defines.json)\n", source::print(best.candidate.defines));
-  out += fmt::format("- source {}, SHA-256 {}\n\nEvaluate it again:\n\n```\n{}\n```\n", source.file_name, source.sha256, context.commands);
+  if (!best.candidate.defines.empty())
+    out += fmt::format("- tunables {} (defines.json)\n", source::print(best.candidate.defines));
+  out += fmt::format("- source {}, SHA-256 {}\n\nEvaluate it again:\n\n```\n{}\n```\n",
+                     source.file_name, source.sha256, context.commands);
   return out;
 }
 
 }  // namespace
 
-Status write_best(Files& files, const std::string& folder, const Summary& summary, const BestContext& context) {
+Status write_best(Files& files, const std::string& folder, const Summary& summary,
+                  const BestContext& context) {
   if (!summary.best) return fail(ErrorCode::kInternal, "there is no best candidate to write");
   const Elite& best = *summary.best;
   if (auto ok = files.mkdirs(folder); !ok) return ok;
@@ -58,7 +71,10 @@ Status write_best(Files& files, const std::string& folder, const Summary& summar
   if (!verdict) return fail(verdict.error());
   const std::vector<std::pair<std::string, std::string>> all = {
       {best.candidate.source->file_name, best.candidate.source->text},
-      {"directive.json", pretty_json(best.candidate.source->has_directive ? directive::to_json(best.candidate.source->directive) : nlohmann::json::object()) + "\n"},
+      {"directive.json", pretty_json(best.candidate.source->has_directive
+                                         ? directive::to_json(best.candidate.source->directive)
+                                         : nlohmann::json::object()) +
+                             "\n"},
       {"defines.json", pretty_json(defines) + "\n"},
       {"verdict.json", pretty_json(*verdict) + "\n"},
       {"README.md", readme(summary, context)}};

@@ -8,13 +8,15 @@ std::string Candidate::label() const {
   std::string out = source->name;
   for (const auto& [name, value] : defines) {
     for (const auto& tunable : source->tunables) {
-      if (tunable.name == name && tunable.values[tunable.usual] != value) out += " " + name + "=" + value;
+      if (tunable.name == name && tunable.values[tunable.usual] != value)
+        out += " " + name + "=" + value;
     }
   }
   return out;
 }
 
-Result<std::shared_ptr<const Source>> make_source(std::string name, std::string path, std::string text) {
+Result<std::shared_ptr<const Source>> make_source(std::string name, std::string path,
+                                                  std::string text) {
   auto out = std::make_shared<Source>();
   out->name = std::move(name);
   out->path = std::move(path);

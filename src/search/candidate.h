@@ -1,4 +1,5 @@
-// A candidate as the search knows it: a source that many share, values of its tunables, a directive.
+// A candidate as the search knows it: a source that many share, values of its tunables, a
+// directive.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct Source {
   std::string file_name;  // "candidate.cu", "candidate.cpp"
   std::string text;
   std::string sha256;
-  std::string path;       // where it was read, for messages
+  std::string path;  // where it was read, for messages
   directive::Directive directive;
   bool has_directive = false;
   std::vector<source::Tunable> tunables;
@@ -28,8 +29,8 @@ struct Source {
 struct Candidate {
   std::shared_ptr<const Source> source;
   source::Defines defines;
-  std::string origin;    // "seed", "baseline", "tuner", "user"
-  int64_t parent = 0;    // program id
+  std::string origin;  // "seed", "baseline", "tuner", "user"
+  int64_t parent = 0;  // program id
   bool baseline = false;
 
   // "tile_store TILE_M=128": only the tunables that differ from the usual values.
@@ -37,8 +38,10 @@ struct Candidate {
 };
 
 // Reads tunables and directive. Evolve blocks are not asked for here: the lint does.
-[[nodiscard]] Result<std::shared_ptr<const Source>> load_source(Files& files, const std::string& path);
-[[nodiscard]] Result<std::shared_ptr<const Source>> make_source(std::string name, std::string path, std::string text);
+[[nodiscard]] Result<std::shared_ptr<const Source>> load_source(Files& files,
+                                                                const std::string& path);
+[[nodiscard]] Result<std::shared_ptr<const Source>> make_source(std::string name, std::string path,
+                                                                std::string text);
 // The candidate with the usual values of all tunables.
 [[nodiscard]] Candidate usual(std::shared_ptr<const Source> source, std::string origin);
 

@@ -34,8 +34,12 @@ Result<std::optional<Answer>> FakeEvaluator::next(int64_t) {
   return std::optional<Answer>(Answer{id, judge_(id, line)});
 }
 
-ProcessEvaluator::ProcessEvaluator(Processes& processes, Clock& clock, SpawnOptions command, std::string log_path)
-    : processes_(processes), clock_(clock), command_(std::move(command)), log_path_(std::move(log_path)) {
+ProcessEvaluator::ProcessEvaluator(Processes& processes, Clock& clock, SpawnOptions command,
+                                   std::string log_path)
+    : processes_(processes),
+      clock_(clock),
+      command_(std::move(command)),
+      log_path_(std::move(log_path)) {
   command_.in = Stdio::pipe();
   command_.out = Stdio::pipe();
   command_.err = log_path_.empty() ? Stdio::null() : Stdio::append(log_path_);
@@ -54,7 +58,8 @@ Status ProcessEvaluator::ensure_started() {
   auto spawned = processes_.spawn(command_);
   if (!spawned) return fail(spawned.error());
   child_ = std::move(*spawned);
-  for (const int fd : {child_->stdin_fd(), child_->stdout_fd()}) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  for (const int fd : {child_->stdin_fd(), child_->stdout_fd()})
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   last_sign_ns_ = clock_.now_ns();
   out_.clear();
   out_at_ = 0;
@@ -69,7 +74,8 @@ std::string ProcessEvaluator::last_words() const {
   if (!text) return {};
   const auto lines = trim(*text);
   const auto newline = lines.rfind('\n');
-  return printable(shorten(newline == std::string_view::npos ? lines : lines.substr(newline + 1), 300));
+  return printable(
+      shorten(newline == std::string_view::npos ? lines : lines.substr(newline + 1), 300));
 }
 
 void ProcessEvaluator::died() {
@@ -83,7 +89,10 @@ void ProcessEvaluator::died() {
     return;
   }
   Error error{ErrorCode::kChildFailed,
-              fmt::format("the evaluator ended {} times without a verdict ({})", kMaxDeaths, status ? status->text() : "killed"), log_path_, {},
+              fmt::format("the evaluator ended {} times without a verdict ({})", kMaxDeaths,
+                          status ? status->text() : "killed"),
+              log_path_,
+              {},
               "run sculler doctor, then sculler resume"};
   if (status && status->code == static_cast<int>(ErrorCode::kDiskFull)) {
     error.code = ErrorCode::kDiskFull;
@@ -124,8 +133,13 @@ void ProcessEvaluator::take_in() {
       const auto known = verdict ? open_.find(verdict->job) : open_.end();
       if (known == open_.end()) {
         // Not an answer to anything that was asked: a bug in one of the two programs.
-        const std::string what = verdict ? (verdict->message.empty() ? line : verdict->message) : verdict.error().text();
-        broken_ = Error{ErrorCode::kProtocol, "the evaluator said what was not asked: " + printable(shorten(what, 300)), {}, {}, "use programs of one release"};
+        const std::string what =
+            verdict ? (verdict->message.empty() ? line : verdict->message) : verdict.error().text();
+        broken_ = Error{ErrorCode::kProtocol,
+                        "the evaluator said what was not asked: " + printable(shorten(what, 300)),
+                        {},
+                        {},
+                        "use programs of one release"};
         return;
       }
       answers_.push_back({verdict->job, std::move(line)});
@@ -164,7 +178,8 @@ Result<std::optional<Answer>> ProcessEvaluator::next(int64_t timeout_ms) {
     if (auto ok = ensure_started(); !ok) return fail(ok.error());
     pump_out();
     const int64_t left_ms = std::max<int64_t>(0, (end - clock_.now_ns()) / 1'000'000);
-    pollfd polls[2] = {{child_->stdout_fd(), POLLIN, 0}, {out_.empty() ? -1 : child_->stdin_fd(), POLLOUT, 0}};
+    pollfd polls[2] = {{child_->stdout_fd(), POLLIN, 0},
+                       {out_.empty() ? -1 : child_->stdin_fd(), POLLOUT, 0}};
     const int ready = ::poll(polls, 2, static_cast<int>(std::min<int64_t>(left_ms, 1 << 30)));
     if (ready == 0) {
       if (clock_.now_ns() - last_sign_ns_ > stall_ms_ * 1'000'000) died();

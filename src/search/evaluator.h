@@ -45,8 +45,9 @@ class FakeEvaluator final : public Evaluator {
   int submitted_ = 0;
 };
 
-// A child that reads job lines and writes verdict lines. Where it dies it is started again and gets its open jobs anew (those with a
-// spooled verdict are answered from there); three deaths without a verdict in between end the run.
+// A child that reads job lines and writes verdict lines. Where it dies it is started again and gets
+// its open jobs anew (those with a spooled verdict are answered from there); three deaths without a
+// verdict in between end the run.
 class ProcessEvaluator final : public Evaluator {
  public:
   // `command` is spawned with the environment given; its stderr goes to `log_path`.
@@ -62,8 +63,8 @@ class ProcessEvaluator final : public Evaluator {
  private:
   [[nodiscard]] Status ensure_started();
   void died();
-  void pump_out();                 // writes what the pipe takes
-  void take_in();                  // reads what is there
+  void pump_out();  // writes what the pipe takes
+  void take_in();   // reads what is there
   [[nodiscard]] std::string last_words() const;
 
   Processes& processes_;

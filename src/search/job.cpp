@@ -10,9 +10,17 @@ namespace sculler::search {
 
 std::string job_id(const JobFrame& frame, const Candidate& candidate) {
   Sha256 hash;
-  hash.field("sculler job 1").field(frame.task_sha256).field(frame.target).field(frame.profile_sha256);
-  hash.field(std::to_string(frame.n_ranks)).field(frame.size).field(frame.predict_size).field(join(frame.stages, " "));
-  hash.field(std::to_string(frame.seed)).field(candidate.source->sha256).field(source::print(candidate.defines));
+  hash.field("sculler job 1")
+      .field(frame.task_sha256)
+      .field(frame.target)
+      .field(frame.profile_sha256);
+  hash.field(std::to_string(frame.n_ranks))
+      .field(frame.size)
+      .field(frame.predict_size)
+      .field(join(frame.stages, " "));
+  hash.field(std::to_string(frame.seed))
+      .field(candidate.source->sha256)
+      .field(source::print(candidate.defines));
   hash.field(candidate.baseline ? candidate.source->name : std::string());
   return hash.hex();
 }
@@ -27,9 +35,12 @@ std::string job_line(const JobFrame& frame, const Candidate& candidate, std::str
                      {"profile", frame.profile},
                      {"n_ranks", frame.n_ranks},
                      {"candidate",
-                      {{"files", nlohmann::json::array({{{"name", candidate.source->file_name}, {"text", candidate.source->text}}})},
+                      {{"files", nlohmann::json::array({{{"name", candidate.source->file_name},
+                                                         {"text", candidate.source->text}}})},
                        {"defines", std::move(defines)},
-                       {"directive", candidate.source->has_directive ? directive::to_json(candidate.source->directive) : nlohmann::json::object()}}},
+                       {"directive", candidate.source->has_directive
+                                         ? directive::to_json(candidate.source->directive)
+                                         : nlohmann::json::object()}}},
                      {"size", frame.size},
                      {"seed", frame.seed},
                      {"stages", frame.stages},

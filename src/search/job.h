@@ -12,10 +12,10 @@ namespace sculler::search {
 
 // The same for every job of a run, but for stages and seed.
 struct JobFrame {
-  std::string task;         // absolute folder
+  std::string task;  // absolute folder
   std::string task_sha256;
-  std::string target;       // "emu", "cuda", "cpu"
-  std::string profile;      // absolute path, may be empty
+  std::string target;   // "emu", "cuda", "cpu"
+  std::string profile;  // absolute path, may be empty
   std::string profile_sha256;
   int n_ranks = 1;
   std::string size;
@@ -27,7 +27,8 @@ struct JobFrame {
 // SHA-256 over the candidate's content and the frame: the same question has the same id.
 [[nodiscard]] std::string job_id(const JobFrame& frame, const Candidate& candidate);
 // One line of JSON, no newline.
-[[nodiscard]] std::string job_line(const JobFrame& frame, const Candidate& candidate, std::string_view id);
+[[nodiscard]] std::string job_line(const JobFrame& frame, const Candidate& candidate,
+                                   std::string_view id);
 
 // The gates that a candidate passes in the search, and those of a confirmation.
 [[nodiscard]] std::vector<std::string> search_stages(std::string_view target);

@@ -16,8 +16,16 @@ constexpr double kBetter = 1.005;
 
 }  // namespace
 
-Run::Run(store::Store& store, Files& files, Clock& clock, Evaluator& evaluator, Strategy& strategy, Progress& progress, Log& log, RunSettings settings)
-    : store_(store), files_(files), clock_(clock), evaluator_(evaluator), strategy_(strategy), progress_(progress), log_(log), settings_(std::move(settings)) {}
+Run::Run(store::Store& store, Files& files, Clock& clock, Evaluator& evaluator, Strategy& strategy,
+         Progress& progress, Log& log, RunSettings settings)
+    : store_(store),
+      files_(files),
+      clock_(clock),
+      evaluator_(evaluator),
+      strategy_(strategy),
+      progress_(progress),
+      log_(log),
+      settings_(std::move(settings)) {}
 
 double Run::seconds() const { return static_cast<double>(clock_.now_ns() - start_ns_) * 1e-9; }
 
@@ -32,7 +40,8 @@ store::Evaluation Run::evaluation_of(const Verdict& v, std::string text) {
   return out;
 }
 
-// Over each baseline: paired measurements where the evaluator made them, else the quotient of the two latencies.
+// Over each baseline: paired measurements where the evaluator made them, else the quotient of the
+// two latencies.
 std::map<std::string, double> Run::ratios(const Verdict& v) const {
   std::map<std::string, double> out = v.ratio;
   if (!v.latency_us) return out;
@@ -50,9 +59,12 @@ bool Run::is_stopped() {
   if (settings_.minutes > 0 && seconds() > settings_.minutes * 60) return stop("time");
   if (settings_.patience > 0 && since_better_ >= settings_.patience) return stop("patience");
   if (!elites_.empty()) {
-    if (settings_.target_ratio > 0 && !summary_.baseline_us.empty() && elites_[0].score >= settings_.target_ratio) return stop("target");
+    if (settings_.target_ratio > 0 && !summary_.baseline_us.empty() &&
+        elites_[0].score >= settings_.target_ratio)
+      return stop("target");
     const auto& sol = elites_[0].verdict.percent_sol;
-    if (settings_.stop_at_percent_sol > 0 && sol && *sol >= settings_.stop_at_percent_sol) return stop("speed of light");
+    if (settings_.stop_at_percent_sol > 0 && sol && *sol >= settings_.stop_at_percent_sol)
+      return stop("speed of light");
   }
   return false;
 }
@@ -62,14 +74,19 @@ Status Run::start(Candidate candidate, const JobFrame& frame, bool confirmation)
   program.parent = candidate.parent;
   program.name = candidate.source->name;
   program.origin = candidate.origin;
-  program.directive = candidate.source->has_directive ? dump_json(directive::to_json(candidate.source->directive)) : std::string();
+  program.directive = candidate.source->has_directive
+                          ? dump_json(directive::to_json(candidate.source->directive))
+                          : std::string();
   program.defines = source::print(candidate.defines);
   program.source_sha256 = candidate.source->sha256;
   const std::string job = job_id(frame, candidate);
   if (auto ok = store_.begin(); !ok) return ok;
   auto id = store_.add_program(program, candidate.source->text);
   if (!id) return fail(id.error());
-  if (auto ok = store_.add_attempt({job, *id, frame.target, frame.size, join(frame.stages, " "), static_cast<int64_t>(frame.seed), candidate.baseline}); !ok) return ok;
+  if (auto ok = store_.add_attempt({job, *id, frame.target, frame.size, join(frame.stages, " "),
+                                    static_cast<int64_t>(frame.seed), candidate.baseline});
+      !ok)
+    return ok;
   if (auto ok = store_.commit(); !ok) return ok;
   auto known = store_.evaluation(job);
   if (!known) return fail(known.error());
@@ -96,7 +113,8 @@ Status Run::finish(const std::string& job, std::string text, bool known) {
     evaluation.program = flight.program;
     if (!flight.candidate.baseline) {
       double worst = 0;
-      for (const auto& [name, ratio] : ratios(*verdict)) worst = worst == 0 ? ratio : std::min(worst, ratio);
+      for (const auto& [name, ratio] : ratios(*verdict))
+        worst = worst == 0 ? ratio : std::min(worst, ratio);
       if (worst > 0) evaluation.ratio = worst;
     }
     auto added = store_.add_evaluation(evaluation);
@@ -112,7 +130,8 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
     if (verdict.right() && verdict.latency_us) {
       summary_.baseline_us[candidate.source->name] = *verdict.latency_us;
       const auto best = summary_.baseline_us.find(summary_.best_baseline);
-      if (best == summary_.baseline_us.end() || *verdict.latency_us < best->second) summary_.best_baseline = candidate.source->name;
+      if (best == summary_.baseline_us.end() || *verdict.latency_us < best->second)
+        summary_.best_baseline = candidate.source->name;
     }
     baseline_rows_.insert_or_assign(candidate.source->name, std::pair{flight, verdict});
     return live();
@@ -123,13 +142,16 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
   elite.verdict = verdict;
   elite.ratio = ratios(verdict);
   if (verdict.right()) {
-    // The best of all baselines is what must be beaten. Without baselines, faster is better all the same.
-    for (const auto& [name, ratio] : elite.ratio) elite.score = elite.score == 0 ? ratio : std::min(elite.score, ratio);
+    // The best of all baselines is what must be beaten. Without baselines, faster is better all the
+    // same.
+    for (const auto& [name, ratio] : elite.ratio)
+      elite.score = elite.score == 0 ? ratio : std::min(elite.score, ratio);
     if (elite.score == 0 && verdict.latency_us) elite.score = 1e6 / *verdict.latency_us;
     if (elite.score == 0) elite.score = 1e-9;  // right, but nothing was measured
   }
   const auto reference = elite.ratio.find(reference_baseline_);
-  show(flight, verdict, reference == elite.ratio.end() ? std::nullopt : std::optional<double>(reference->second));
+  show(flight, verdict,
+       reference == elite.ratio.end() ? std::nullopt : std::optional<double>(reference->second));
   if (flight.confirmation) {
     elite.verdict_text = text;
     elite.confirmed = verdict.right();
@@ -141,7 +163,9 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
   if (verdict.right()) {
     ++summary_.tally.passed;
     if (elites_.empty() || elite.score > elites_[0].score * kBetter) since_better_ = 0;
-    const auto at = std::upper_bound(elites_.begin(), elites_.end(), elite.score, [](double score, const Elite& other) { return score > other.score; });
+    const auto at =
+        std::upper_bound(elites_.begin(), elites_.end(), elite.score,
+                         [](double score, const Elite& other) { return score > other.score; });
     if (elites_.size() < kElites || at != elites_.end()) {
       elite.verdict_text = text;
       elites_.insert(at, elite);
@@ -160,14 +184,20 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
 }
 
 void Run::show(const Flight& flight, const Verdict& verdict, const std::optional<double>& ratio) {
-  const bool better = verdict.right() && (elites_.empty() || (ratio && flight.candidate.origin != "seed" &&
-                                                              verdict.latency_us && elites_[0].verdict.latency_us && *verdict.latency_us < *elites_[0].verdict.latency_us));
-  if (!settings_.show_all && !flight.candidate.baseline && !flight.confirmation && flight.candidate.origin == "tuner" && !better) return live();
+  const bool better = verdict.right() &&
+                      (elites_.empty() || (ratio && flight.candidate.origin != "seed" &&
+                                           verdict.latency_us && elites_[0].verdict.latency_us &&
+                                           *verdict.latency_us < *elites_[0].verdict.latency_us));
+  if (!settings_.show_all && !flight.candidate.baseline && !flight.confirmation &&
+      flight.candidate.origin == "tuner" && !better)
+    return live();
   Row row;
   row.number = flight.candidate.baseline ? 0 : flight.program;
   row.label = flight.candidate.label();
   if (flight.confirmation) row.label = "confirm " + row.label;
-  row.directive = flight.candidate.source->has_directive ? directive::print(flight.candidate.source->directive) : "–";
+  row.directive = flight.candidate.source->has_directive
+                      ? directive::print(flight.candidate.source->directive)
+                      : "–";
   row.verdict = &verdict;
   row.ratio = ratio;
   progress_.line(table_row(row));
@@ -216,8 +246,10 @@ Status Run::confirm_best() {
       }
       elites_[0] = std::move(confirmed);
       // A measurement that got worse may no longer be the best.
-      if (elites_.size() > 1 && elites_[1].score > elites_[0].score * kBetter && i + 1 < settings_.confirm) {
-        std::stable_sort(elites_.begin(), elites_.end(), [](const Elite& a, const Elite& b) { return a.score > b.score; });
+      if (elites_.size() > 1 && elites_[1].score > elites_[0].score * kBetter &&
+          i + 1 < settings_.confirm) {
+        std::stable_sort(elites_.begin(), elites_.end(),
+                         [](const Elite& a, const Elite& b) { return a.score > b.score; });
         if (!elites_[0].confirmed) continue;
       }
       return {};
@@ -232,13 +264,16 @@ Status Run::confirm_best() {
 Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
   start_ns_ = clock_.now_ns();
   summary_.tally.budget = settings_.budget;
-  auto imported = store::import_spool(store_, files_, settings_.spool, [](const std::string& job, const std::string& text) -> Result<store::Evaluation> {
-    auto verdict = parse_verdict(text, job.substr(0, 12));
-    if (!verdict) return fail(verdict.error());
-    return evaluation_of(*verdict, text);
-  });
+  auto imported = store::import_spool(
+      store_, files_, settings_.spool,
+      [](const std::string& job, const std::string& text) -> Result<store::Evaluation> {
+        auto verdict = parse_verdict(text, job.substr(0, 12));
+        if (!verdict) return fail(verdict.error());
+        return evaluation_of(*verdict, text);
+      });
   if (!imported) return fail(imported.error());
-  log_.write(LogLevel::kInfo, "start", {{"imported", imported->added}, {"damaged", imported->damaged}});
+  log_.write(LogLevel::kInfo, "start",
+             {{"imported", imported->added}, {"damaged", imported->damaged}});
   if (!baselines.empty()) reference_baseline_ = baselines[0].source->name;
   // Baselines first and to their end: every ratio needs them.
   for (const auto& baseline : baselines) {
@@ -255,25 +290,32 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
     const auto& [flight, verdict] = row->second;
     const auto reference = summary_.baseline_us.find(reference_baseline_);
     const bool both = reference != summary_.baseline_us.end() && verdict.latency_us;
-    show(flight, verdict, both ? std::optional<double>(reference->second / *verdict.latency_us) : std::nullopt);
+    show(flight, verdict,
+         both ? std::optional<double>(reference->second / *verdict.latency_us) : std::nullopt);
   }
   baseline_rows_.clear();
 
   int64_t proposed = 0;
   while (!is_stopped()) {
-    const auto room = static_cast<std::size_t>(std::max(0, settings_.in_flight - static_cast<int>(flights_.size())));
+    const auto room = static_cast<std::size_t>(
+        std::max(0, settings_.in_flight - static_cast<int>(flights_.size())));
     std::size_t limit = room;
-    if (settings_.budget > 0) limit = std::min<std::size_t>(limit, static_cast<std::size_t>(std::max<int64_t>(0, settings_.budget - proposed)));
+    if (settings_.budget > 0)
+      limit = std::min<std::size_t>(
+          limit, static_cast<std::size_t>(std::max<int64_t>(0, settings_.budget - proposed)));
     auto candidates = limit > 0 ? strategy_.propose(limit) : std::vector<Candidate>();
     for (auto& candidate : candidates) {
       ++proposed;
-      if (auto ok = start(std::move(candidate), settings_.frame, false); !ok) return fail(ok.error());
+      if (auto ok = start(std::move(candidate), settings_.frame, false); !ok)
+        return fail(ok.error());
     }
     if (flights_.empty() && candidates.empty()) {
-      summary_.why = settings_.budget > 0 && proposed >= settings_.budget ? "budget" : "space used up";
+      summary_.why =
+          settings_.budget > 0 && proposed >= settings_.budget ? "budget" : "space used up";
       break;
     }
-    if (!flights_.empty() && (candidates.empty() || static_cast<int>(flights_.size()) >= settings_.in_flight)) {
+    if (!flights_.empty() &&
+        (candidates.empty() || static_cast<int>(flights_.size()) >= settings_.in_flight)) {
       if (auto ok = wait_for_one(); !ok) return fail(ok.error());
     }
   }
@@ -284,7 +326,8 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
   summary_.tally.seconds = seconds();
   if (!elites_.empty()) summary_.best = elites_[0];
   progress_.clear();
-  log_.write(LogLevel::kInfo, "end", {{"why", summary_.why}, {"evaluated", summary_.tally.evaluated}});
+  log_.write(LogLevel::kInfo, "end",
+             {{"why", summary_.why}, {"evaluated", summary_.tally.evaluated}});
   return summary_;
 }
 

@@ -1,5 +1,6 @@
-// The loop of a run: proposes, writes attempts before it sends them, takes verdicts, keeps the best, confirms it. A run
-// that was killed goes on by the same loop: what the store already knows is told without being evaluated again.
+// The loop of a run: proposes, writes attempts before it sends them, takes verdicts, keeps the
+// best, confirms it. A run that was killed goes on by the same loop: what the store already knows
+// is told without being evaluated again.
 #pragma once
 
 #include <atomic>
@@ -26,16 +27,16 @@
 namespace sculler::search {
 
 struct RunSettings {
-  JobFrame frame;               // stages and seed of the search
-  int64_t budget = 40;          // candidates, baselines and confirmations not counted; 0: no bound
-  double minutes = 0;           // 0: no bound
-  int64_t patience = 0;         // candidates without a better one (by 0.5 %); 0: no bound
-  double target_ratio = 0;      // over the best baseline; 0: none
+  JobFrame frame;           // stages and seed of the search
+  int64_t budget = 40;      // candidates, baselines and confirmations not counted; 0: no bound
+  double minutes = 0;       // 0: no bound
+  int64_t patience = 0;     // candidates without a better one (by 0.5 %); 0: no bound
+  double target_ratio = 0;  // over the best baseline; 0: none
   double stop_at_percent_sol = 95;
   int in_flight = 2;
-  int confirm = 3;              // elites to try to confirm at the end, 0: none
-  std::string spool;            // folder
-  bool show_all = true;         // every row, else only improvements and failures of seeds
+  int confirm = 3;       // elites to try to confirm at the end, 0: none
+  std::string spool;     // folder
+  bool show_all = true;  // every row, else only improvements and failures of seeds
 };
 
 struct Elite {
@@ -53,13 +54,15 @@ struct Summary {
   std::map<std::string, double> baseline_us;
   std::string best_baseline;
   Tally tally;
-  std::string why;  // why it ended: "budget", "time", "patience", "target", "speed of light", "space used up", "interrupted"
+  std::string why;  // why it ended: "budget", "time", "patience", "target", "speed of light",
+                    // "space used up", "interrupted"
   int64_t from_store = 0;  // verdicts that were there already
 };
 
 class Run {
  public:
-  Run(store::Store& store, Files& files, Clock& clock, Evaluator& evaluator, Strategy& strategy, Progress& progress, Log& log, RunSettings settings);
+  Run(store::Store& store, Files& files, Clock& clock, Evaluator& evaluator, Strategy& strategy,
+      Progress& progress, Log& log, RunSettings settings);
 
   [[nodiscard]] Result<Summary> execute(const std::vector<Candidate>& baselines);
   // From a signal handler: ends after the verdicts that are awaited were left behind.
@@ -97,7 +100,8 @@ class Run {
   std::vector<Elite> elites_;  // best first, at most a few
   std::optional<std::pair<Elite, bool>> last_confirmation_;
   Summary summary_;
-  std::map<std::string, std::pair<Flight, Verdict>> baseline_rows_;  // shown together, when all are there
+  std::map<std::string, std::pair<Flight, Verdict>>
+      baseline_rows_;  // shown together, when all are there
   int64_t start_ns_ = 0, since_better_ = 0;
   std::string reference_baseline_;
 };

@@ -1,5 +1,5 @@
-// Decides what to try next. Given the same seed and the same verdicts it proposes the same candidates in the same order,
-// whatever the order in which verdicts arrive.
+// Decides what to try next. Given the same seed and the same verdicts it proposes the same
+// candidates in the same order, whatever the order in which verdicts arrive.
 #pragma once
 
 #include <cstdint>

@@ -26,14 +26,17 @@ std::string without_trailing_blanks(std::string text) {
 }  // namespace
 
 std::string table_head(std::string_view kind, std::string_view baseline) {
-  return without_trailing_blanks(fmt::format("{}  {}  {}  {}  {}  {}  {}", right("#", 4), padded("candidate", kLabel), padded("directive", kDirective),
-                                             padded("status", 13), right(kind, 10), right(fmt::format("vs {}", baseline), 10), right("% of SOL", 8)));
+  return without_trailing_blanks(
+      fmt::format("{}  {}  {}  {}  {}  {}  {}", right("#", 4), padded("candidate", kLabel),
+                  padded("directive", kDirective), padded("status", 13), right(kind, 10),
+                  right(fmt::format("vs {}", baseline), 10), right("% of SOL", 8)));
 }
 
 std::string table_row(const Row& row) {
   const Verdict& v = *row.verdict;
-  std::string out = fmt::format("{}  {}  {}  {}", right(row.number > 0 ? std::to_string(row.number) : "–", 4), padded(row.label, kLabel),
-                                padded(row.directive, kDirective), padded(v.status, 13));
+  std::string out = fmt::format(
+      "{}  {}  {}  {}", right(row.number > 0 ? std::to_string(row.number) : "–", 4),
+      padded(row.label, kLabel), padded(row.directive, kDirective), padded(v.status, 13));
   if (!v.right()) {
     std::string text;
     if (v.rank >= 0) text += fmt::format("rank {}, ", v.rank);
@@ -49,12 +52,16 @@ std::string table_row(const Row& row) {
 
 std::string tally_text(const Tally& t, bool with_best) {
   std::string out;
-  if (with_best && t.best_us) out += fmt::format("best {} {}; ", t.best, microseconds_text(*t.best_us));
-  out += t.budget > 0 ? fmt::format("{} of {} evaluated, {} passed, {}", t.evaluated, t.budget, t.passed, duration_text(t.seconds))
-                      : fmt::format("{} evaluated, {} passed, {}", t.evaluated, t.passed, duration_text(t.seconds));
+  if (with_best && t.best_us)
+    out += fmt::format("best {} {}; ", t.best, microseconds_text(*t.best_us));
+  out += t.budget > 0 ? fmt::format("{} of {} evaluated, {} passed, {}", t.evaluated, t.budget,
+                                    t.passed, duration_text(t.seconds))
+                      : fmt::format("{} evaluated, {} passed, {}", t.evaluated, t.passed,
+                                    duration_text(t.seconds));
   if (t.budget > t.evaluated && t.evaluated > 0) {
     const double each = t.seconds / static_cast<double>(t.evaluated);
-    out += fmt::format(", about {} left", duration_text(each * static_cast<double>(t.budget - t.evaluated)));
+    out += fmt::format(", about {} left",
+                       duration_text(each * static_cast<double>(t.budget - t.evaluated)));
   }
   return out + fmt::format(", ${:.2f}", t.usd);
 }

@@ -18,7 +18,8 @@ struct Row {
   std::optional<double> ratio;  // to the first baseline
 };
 
-// `kind` heads the column of times: "predicted" or "measured". `baseline` names the one that ratios refer to.
+// `kind` heads the column of times: "predicted" or "measured". `baseline` names the one that ratios
+// refer to.
 [[nodiscard]] std::string table_head(std::string_view kind, std::string_view baseline);
 [[nodiscard]] std::string table_row(const Row& row);
 

@@ -11,12 +11,14 @@ namespace {
 
 // Statuses that other values of the tunables cannot change.
 bool hopeless(const std::string& status) {
-  return status == "UNSUPPORTED" || status == "LINT_ERROR" || status == "CHEAT" || status == "RACE" || status == "DEADLOCK" || status == "INCORRECT";
+  return status == "UNSUPPORTED" || status == "LINT_ERROR" || status == "CHEAT" ||
+         status == "RACE" || status == "DEADLOCK" || status == "INCORRECT";
 }
 
 }  // namespace
 
-Tuner::Tuner(std::vector<std::shared_ptr<const Source>> seeds, TunerSettings settings) : settings_(settings) {
+Tuner::Tuner(std::vector<std::shared_ptr<const Source>> seeds, TunerSettings settings)
+    : settings_(settings) {
   std::map<int, std::vector<std::shared_ptr<const Source>>> cells;
   std::vector<int> order;
   std::set<std::string> texts;
@@ -40,14 +42,19 @@ Tuner::Tuner(std::vector<std::shared_ptr<const Source>> seeds, TunerSettings set
       arms_.push_back(std::move(arm));
     }
   }
-  for (std::size_t i = 0; i < arms_.size(); ++i) queue(i, source::usual_choice(arms_[i].source->tunables));
+  for (std::size_t i = 0; i < arms_.size(); ++i)
+    queue(i, source::usual_choice(arms_[i].source->tunables));
   done_ = round_.empty();
 }
 
-std::string Tuner::key(const Candidate& candidate) { return candidate.source->sha256 + source::print(candidate.defines); }
+std::string Tuner::key(const Candidate& candidate) {
+  return candidate.source->sha256 + source::print(candidate.defines);
+}
 
 void Tuner::queue(std::size_t arm, Choice choice) {
-  if (settings_.budget > 0 && proposed_ + static_cast<int64_t>(round_.size() - next_) >= settings_.budget) return;
+  if (settings_.budget > 0 &&
+      proposed_ + static_cast<int64_t>(round_.size() - next_) >= settings_.budget)
+    return;
   arms_[arm].seen.insert(choice);
   Pending pending;
   pending.arm = arm;
@@ -115,7 +122,8 @@ void Tuner::end_round() {
     // Tunables do not make up for a factor of four.
     double best = 0;
     for (const Arm& arm : arms_) best = std::max(best, arm.score);
-    for (Arm& arm : arms_) arm.alive = arm.alive && (arm.best_program == 0 || arm.score * 4 >= best);
+    for (Arm& arm : arms_)
+      arm.alive = arm.alive && (arm.best_program == 0 || arm.score * 4 >= best);
     seeded_ = true;
     return;
   }
@@ -126,7 +134,8 @@ void Tuner::end_round() {
     if (arm.best_program == 0 && arm.failures >= 6) arm.alive = false;
     if (arm.alive && !arm.used_up) alive.push_back(i);
   }
-  std::stable_sort(alive.begin(), alive.end(), [&](std::size_t a, std::size_t b) { return arms_[a].score > arms_[b].score; });
+  std::stable_sort(alive.begin(), alive.end(),
+                   [&](std::size_t a, std::size_t b) { return arms_[a].score > arms_[b].score; });
   for (std::size_t i = (alive.size() + 1) / 2; i < alive.size(); ++i) arms_[alive[i]].alive = false;
 }
 
@@ -136,7 +145,8 @@ bool Tuner::random_choice(Arm& arm, Choice& out) {
   if (arm.seen.size() >= size) return false;
   for (int attempt = 0; attempt < 64; ++attempt) {
     out.clear();
-    for (const auto& tunable : tunables) out.push_back(static_cast<std::size_t>(arm.random->below(tunable.values.size())));
+    for (const auto& tunable : tunables)
+      out.push_back(static_cast<std::size_t>(arm.random->below(tunable.values.size())));
     if (arm.seen.count(out) == 0) return true;
   }
   // Nearly used up: the next unseen point in order. At most seen.size() + 1 steps.
@@ -160,16 +170,21 @@ void Tuner::fill(std::size_t index, int64_t points) {
     points -= static_cast<int64_t>(round_.size() - before);
   };
   if (!arm.best.empty()) {
-    // Two thirds along the axes, in an order of the arm's own; neighbours first, then the rest of the axis.
+    // Two thirds along the axes, in an order of the arm's own; neighbours first, then the rest of
+    // the axis.
     int64_t along = (2 * points + 2) / 3;
     std::vector<std::size_t> axes(tunables.size());
     for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = i;
-    for (std::size_t i = axes.size(); i > 1; --i) std::swap(axes[i - 1], axes[arm.random->below(i)]);
+    for (std::size_t i = axes.size(); i > 1; --i)
+      std::swap(axes[i - 1], axes[arm.random->below(i)]);
     for (std::size_t distance = 1; distance < 64 && along > 0; ++distance) {
       for (const std::size_t axis : axes) {
         for (const int sign : {1, -1}) {
-          const auto value = static_cast<int64_t>(arm.best[axis]) + sign * static_cast<int64_t>(distance);
-          if (value < 0 || value >= static_cast<int64_t>(tunables[axis].values.size()) || along <= 0) continue;
+          const auto value =
+              static_cast<int64_t>(arm.best[axis]) + sign * static_cast<int64_t>(distance);
+          if (value < 0 || value >= static_cast<int64_t>(tunables[axis].values.size()) ||
+              along <= 0)
+            continue;
           Choice choice = arm.best;
           choice[axis] = static_cast<std::size_t>(value);
           const int64_t before = points;
@@ -206,7 +221,8 @@ void Tuner::start_round() {
   };
   std::vector<std::size_t> alive = in_rounds();
   if (alive.empty()) {
-    // The finalists' spaces are used up: those that were halved away come back, unless they never passed.
+    // The finalists' spaces are used up: those that were halved away come back, unless they never
+    // passed.
     for (auto& arm : arms_) arm.alive = arm.best_program != 0;
     alive = in_rounds();
   }
@@ -217,10 +233,13 @@ void Tuner::start_round() {
   int64_t points = settings_.round_points;
   if (settings_.budget > 0) {
     const int64_t left = settings_.budget - proposed_;
-    const auto rounds = static_cast<int64_t>(std::ceil(std::log2(static_cast<double>(alive.size())))) + 1;
-    points = std::clamp<int64_t>(left / (rounds * static_cast<int64_t>(alive.size())), 1, settings_.round_points);
+    const auto rounds =
+        static_cast<int64_t>(std::ceil(std::log2(static_cast<double>(alive.size())))) + 1;
+    points = std::clamp<int64_t>(left / (rounds * static_cast<int64_t>(alive.size())), 1,
+                                 settings_.round_points);
   }
-  std::stable_sort(alive.begin(), alive.end(), [&](std::size_t a, std::size_t b) { return arms_[a].score > arms_[b].score; });
+  std::stable_sort(alive.begin(), alive.end(),
+                   [&](std::size_t a, std::size_t b) { return arms_[a].score > arms_[b].score; });
   for (const std::size_t index : alive) fill(index, points);
   if (round_.empty()) done_ = true;
 }

@@ -1,5 +1,6 @@
-// No model: seeds by directive first, then their tunables by successive halving. In each round every source that is left
-// gets the same number of points (neighbours of its best along one axis, then random ones); the better half goes on.
+// No model: seeds by directive first, then their tunables by successive halving. In each round
+// every source that is left gets the same number of points (neighbours of its best along one axis,
+// then random ones); the better half goes on.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,14 @@ namespace sculler::search {
 
 struct TunerSettings {
   uint64_t seed = 1;
-  int64_t budget = 40;      // candidates in all, seeds included; 0: until the spaces are used up
-  int64_t round_points = 8; // points of a source in one round at most
+  int64_t budget = 40;       // candidates in all, seeds included; 0: until the spaces are used up
+  int64_t round_points = 8;  // points of a source in one round at most
 };
 
 class Tuner final : public Strategy {
  public:
-  // Sources of the same directive cell are interleaved: each cell's first source comes before any cell's second.
+  // Sources of the same directive cell are interleaved: each cell's first source comes before any
+  // cell's second.
   Tuner(std::vector<std::shared_ptr<const Source>> seeds, TunerSettings settings);
   [[nodiscard]] std::vector<Candidate> propose(std::size_t limit) override;
   void told(const Outcome& outcome) override;

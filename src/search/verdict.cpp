@@ -43,12 +43,14 @@ Result<Verdict> parse_verdict(std::string_view text, std::string_view origin) {
     out.latency_kind = string_or(*latency, "kind", "");
     out.latency_size = string_or(*latency, "size", "");
   }
-  if (const auto* ratios = find_member(*object, "ratio"); ratios != nullptr && ratios->is_object()) {
+  if (const auto* ratios = find_member(*object, "ratio");
+      ratios != nullptr && ratios->is_object()) {
     for (const auto& [name, ratio] : ratios->items()) {
       const auto median = positive(ratio, "median");
       if (!median) continue;
       out.ratio[name] = *median;
-      out.ratio_interval[name] = {positive(ratio, "low").value_or(*median), positive(ratio, "high").value_or(*median)};
+      out.ratio_interval[name] = {positive(ratio, "low").value_or(*median),
+                                  positive(ratio, "high").value_or(*median)};
     }
   }
   out.percent_sol = positive(*object, "percent_sol");

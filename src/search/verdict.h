@@ -1,4 +1,5 @@
-// The evaluator's answer (docs/internals.md), as far as the search reads it. The text itself is kept in the store.
+// The evaluator's answer (docs/internals.md), as far as the search reads it. The text itself is
+// kept in the store.
 #pragma once
 
 #include <map>

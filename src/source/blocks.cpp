@@ -12,14 +12,19 @@ namespace {
 constexpr std::string_view kStart = "EVOLVE-BLOCK-START", kEnd = "EVOLVE-BLOCK-END";
 
 Error bad(std::string_view origin, int line, std::string message, std::string cure) {
-  return {ErrorCode::kBadSource, std::move(message), line > 0 ? fmt::format("{}:{}", origin, line) : std::string(origin), {}, std::move(cure)};
+  return {ErrorCode::kBadSource,
+          std::move(message),
+          line > 0 ? fmt::format("{}:{}", origin, line) : std::string(origin),
+          {},
+          std::move(cure)};
 }
 
 bool marks(std::string_view comment, std::string_view marker) {
   const auto body = trim(comment);
   if (!body.starts_with(marker)) return false;
   // EVOLVE-BLOCK-STARTED is a word, not a marker.
-  return body.size() == marker.size() || body[marker.size()] == ' ' || body[marker.size()] == '\t' || body[marker.size()] == ':';
+  return body.size() == marker.size() || body[marker.size()] == ' ' ||
+         body[marker.size()] == '\t' || body[marker.size()] == ':';
 }
 
 std::size_t line_begin(std::string_view text, std::size_t at) {
@@ -32,7 +37,8 @@ std::size_t line_after(std::string_view text, std::size_t at) {
 }
 
 // The frozen pieces in order: before the first block, between, after the last.
-std::vector<std::string_view> frozen_pieces(std::string_view text, const std::vector<Block>& blocks) {
+std::vector<std::string_view> frozen_pieces(std::string_view text,
+                                            const std::vector<Block>& blocks) {
   std::vector<std::string_view> pieces;
   std::size_t at = 0;
   for (const auto& block : blocks) {
@@ -47,7 +53,10 @@ std::vector<std::string_view> frozen_pieces(std::string_view text, const std::ve
 
 Result<Blocks> find_blocks(std::string_view text, std::string_view origin) {
   if (text.size() > kMaxSourceBytes) {
-    return fail(bad(origin, 0, fmt::format("{} of source, at most {} are taken", bytes_text(text.size()), bytes_text(kMaxSourceBytes)), "shorten it"));
+    return fail(bad(origin, 0,
+                    fmt::format("{} of source, at most {} are taken", bytes_text(text.size()),
+                                bytes_text(kMaxSourceBytes)),
+                    "shorten it"));
   }
   Blocks out;
   int open_line = 0;
@@ -58,24 +67,31 @@ Result<Blocks> find_blocks(std::string_view text, std::string_view origin) {
     if (!start && !end) continue;
     if (start) {
       if (open_line > 0) {
-        return fail(bad(origin, token.line, fmt::format("{} inside the block that began at line {}", kStart, open_line), fmt::format("end it with // {} first", kEnd)));
+        return fail(bad(origin, token.line,
+                        fmt::format("{} inside the block that began at line {}", kStart, open_line),
+                        fmt::format("end it with // {} first", kEnd)));
       }
       open_line = token.line;
       block = Block{};
       block.first_line = token.line;
       block.begin = line_after(text, token.end);
     } else {
-      if (open_line == 0) return fail(bad(origin, token.line, fmt::format("{} without a start", kEnd), fmt::format("begin it with // {}", kStart)));
+      if (open_line == 0)
+        return fail(bad(origin, token.line, fmt::format("{} without a start", kEnd),
+                        fmt::format("begin it with // {}", kStart)));
       open_line = 0;
       block.last_line = token.line;
       block.end = line_begin(text, token.begin);
       if (block.end < block.begin) {
-        return fail(bad(origin, token.line, "start and end of an evolve block share a line", "put each marker on a line of its own"));
+        return fail(bad(origin, token.line, "start and end of an evolve block share a line",
+                        "put each marker on a line of its own"));
       }
       out.blocks.push_back(block);
     }
   }
-  if (open_line > 0) return fail(bad(origin, open_line, fmt::format("{} without an end", kStart), fmt::format("end it with // {}", kEnd)));
+  if (open_line > 0)
+    return fail(bad(origin, open_line, fmt::format("{} without an end", kStart),
+                    fmt::format("end it with // {}", kEnd)));
   Sha256 hash;
   for (const auto piece : frozen_pieces(text, out.blocks)) hash.field(piece);
   out.frozen_sha256 = hash.hex();
@@ -91,11 +107,14 @@ Result<Blocks> need_blocks(std::string_view text, std::string_view origin) {
   return found;
 }
 
-Result<std::string> replace_blocks(std::string_view text, const std::vector<std::string>& inner, std::string_view origin) {
+Result<std::string> replace_blocks(std::string_view text, const std::vector<std::string>& inner,
+                                   std::string_view origin) {
   auto found = need_blocks(text, origin);
   if (!found) return fail(found.error());
   if (inner.size() != found->blocks.size()) {
-    return fail(bad(origin, 0, fmt::format("{} texts for {} evolve blocks", inner.size(), found->blocks.size()), "give one text a block"));
+    return fail(bad(
+        origin, 0, fmt::format("{} texts for {} evolve blocks", inner.size(), found->blocks.size()),
+        "give one text a block"));
   }
   const auto pieces = frozen_pieces(text, found->blocks);
   std::string out;
@@ -105,11 +124,13 @@ Result<std::string> replace_blocks(std::string_view text, const std::vector<std:
     if (!inner[i].empty() && inner[i].back() != '\n') out += '\n';
   }
   out += pieces.back();
-  // A new text may hold markers, or open a comment or string that swallows the frozen text after it.
+  // A new text may hold markers, or open a comment or string that swallows the frozen text after
+  // it.
   auto check = find_blocks(out, origin);
   if (!check) return fail(check.error());
   if (check->frozen_sha256 != found->frozen_sha256) {
-    return fail(bad(origin, 0, "the new text changes where evolve blocks begin or end", "leave markers, comments and quotes balanced inside a block"));
+    return fail(bad(origin, 0, "the new text changes where evolve blocks begin or end",
+                    "leave markers, comments and quotes balanced inside a block"));
   }
   return out;
 }
@@ -126,7 +147,8 @@ int first_frozen_difference(std::string_view text, std::string_view parent) {
     if (i >= theirs.size()) return line_of(ours[i].data());
     if (ours[i] == theirs[i]) continue;
     std::size_t same = 0;
-    while (same < ours[i].size() && same < theirs[i].size() && ours[i][same] == theirs[i][same]) ++same;
+    while (same < ours[i].size() && same < theirs[i].size() && ours[i][same] == theirs[i][same])
+      ++same;
     return line_of(ours[i].data() + same);
   }
   return line_of(text.data() + text.size());

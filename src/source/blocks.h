@@ -1,4 +1,5 @@
-// Evolve blocks: what a proposer may change lies between comments EVOLVE-BLOCK-START and EVOLVE-BLOCK-END.
+// Evolve blocks: what a proposer may change lies between comments EVOLVE-BLOCK-START and
+// EVOLVE-BLOCK-END.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 namespace sculler::source {
 
 struct Block {
-  std::size_t begin = 0, end = 0;  // of the text between the marker lines
+  std::size_t begin = 0, end = 0;     // of the text between the marker lines
   int first_line = 0, last_line = 0;  // of the markers
 };
 
@@ -21,17 +22,21 @@ struct Blocks {
   std::string frozen_sha256;
 };
 
-// Markers count only in comments that hold nothing else before them. kBadSource with "origin:line" where they are not balanced or
-// nested, or where the text is larger than kMaxSourceBytes. No blocks at all is success with an empty list.
+// Markers count only in comments that hold nothing else before them. kBadSource with "origin:line"
+// where they are not balanced or nested, or where the text is larger than kMaxSourceBytes. No
+// blocks at all is success with an empty list.
 [[nodiscard]] Result<Blocks> find_blocks(std::string_view text, std::string_view origin);
 // As above, and no blocks is an error too.
 [[nodiscard]] Result<Blocks> need_blocks(std::string_view text, std::string_view origin);
 
-// The text with the inner texts of its blocks replaced, one for each; frozen text stays byte for byte.
-[[nodiscard]] Result<std::string> replace_blocks(std::string_view text, const std::vector<std::string>& inner,
+// The text with the inner texts of its blocks replaced, one for each; frozen text stays byte for
+// byte.
+[[nodiscard]] Result<std::string> replace_blocks(std::string_view text,
+                                                 const std::vector<std::string>& inner,
                                                  std::string_view origin);
 
-// A piece of frozen text that differs: the first line in `text` that is not what `parent` has there; 0 where none.
+// A piece of frozen text that differs: the first line in `text` that is not what `parent` has
+// there; 0 where none.
 [[nodiscard]] int first_frozen_difference(std::string_view text, std::string_view parent);
 
 }  // namespace sculler::source

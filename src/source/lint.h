@@ -1,5 +1,5 @@
-// Static rules, before a compiler sees the text: each finding names line, rule and cure. Lint explains early; what holds
-// a candidate is the sandbox, which needs no cooperation of the text.
+// Static rules, before a compiler sees the text: each finding names line, rule and cure. Lint
+// explains early; what holds a candidate is the sandbox, which needs no cooperation of the text.
 #pragma once
 
 #include <string>
@@ -21,11 +21,11 @@ struct Finding {
 struct LintOptions {
   std::string origin = "candidate.cu";
   const directive::Directive* directive = nullptr;  // null: the source's own, or none
-  std::string_view parent{};     // the seed whose frozen text must be kept; empty: not checked
-  bool baseline = false;         // the task's own program: no evolve blocks needed
-  bool multicast = false;        // the hardware profile allows multimem and multicast
-  bool device_code = true;       // false on the cpu target: no directive, no CUDA
-  Defines defines{};             // values of tunables, for constant indices
+  std::string_view parent{};  // the seed whose frozen text must be kept; empty: not checked
+  bool baseline = false;      // the task's own program: no evolve blocks needed
+  bool multicast = false;     // the hardware profile allows multimem and multicast
+  bool device_code = true;    // false on the cpu target: no directive, no CUDA
+  Defines defines{};          // values of tunables, for constant indices
 };
 
 // In order of lines; empty where the text passes. At most 100 findings.

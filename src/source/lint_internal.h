@@ -12,7 +12,8 @@ namespace sculler::source {
 class Report {
  public:
   void add(int line, std::string rule, std::string message, std::string cure) {
-    if (findings_.size() < 100) findings_.push_back({line, std::move(rule), std::move(message), std::move(cure)});
+    if (findings_.size() < 100)
+      findings_.push_back({line, std::move(rule), std::move(message), std::move(cure)});
   }
   [[nodiscard]] std::vector<Finding> take() { return std::move(findings_); }
 

@@ -55,7 +55,8 @@ class Cursor {
   void splice() {
     while (at_ < text_.size() && text_[at_] == '\\') {
       std::size_t to = at_ + 1;
-      while (to < text_.size() && (text_[to] == ' ' || text_[to] == '\t' || text_[to] == '\r')) ++to;
+      while (to < text_.size() && (text_[to] == ' ' || text_[to] == '\t' || text_[to] == '\r'))
+        ++to;
       if (to >= text_.size() || text_[to] != '\n') return;
       at_ = to + 1;
       ++line_;
@@ -68,7 +69,8 @@ class Cursor {
 
 class Tokenizer {
  public:
-  Tokenizer(std::string_view text, bool with_comments) : in_(text.substr(0, kMaxSourceBytes)), with_comments_(with_comments) {}
+  Tokenizer(std::string_view text, bool with_comments)
+      : in_(text.substr(0, kMaxSourceBytes)), with_comments_(with_comments) {}
 
   std::vector<Token> run() {
     while (!in_.end()) step();
@@ -140,9 +142,11 @@ class Tokenizer {
   void word() {
     Token token = start(TokenKind::kIdentifier);
     while (!in_.end() && (name_start(in_.peek()) || digit(in_.peek()))) token.text += in_.next();
-    const bool prefix = token.text == "R" || token.text == "LR" || token.text == "uR" || token.text == "UR" || token.text == "u8R";
+    const bool prefix = token.text == "R" || token.text == "LR" || token.text == "uR" ||
+                        token.text == "UR" || token.text == "u8R";
     if (prefix && in_.peek() == '"') return raw_string(std::move(token));
-    const bool narrow = token.text == "L" || token.text == "u" || token.text == "U" || token.text == "u8";
+    const bool narrow =
+        token.text == "L" || token.text == "u" || token.text == "U" || token.text == "u8";
     if (narrow && (in_.peek() == '"' || in_.peek() == '\'')) return quoted(in_.peek());
     finish(std::move(token));
   }
@@ -152,7 +156,8 @@ class Tokenizer {
     token.text.clear();
     in_.next_raw();  // the quote; from here on backslashes are characters
     std::string delimiter = ")";
-    while (!in_.end() && in_.peek() != '(' && in_.peek() != '\n' && delimiter.size() <= 17) delimiter += in_.next_raw();
+    while (!in_.end() && in_.peek() != '(' && in_.peek() != '\n' && delimiter.size() <= 17)
+      delimiter += in_.next_raw();
     if (in_.end() || in_.peek() != '(') {
       token.kind = TokenKind::kOther;
       in_.resume_splicing();
@@ -192,8 +197,10 @@ class Tokenizer {
     char before = 0;
     while (!in_.end()) {
       const char c = in_.peek();
-      const bool sign = (c == '+' || c == '-') && (before == 'e' || before == 'E' || before == 'p' || before == 'P') &&
-                        !(token.text.size() > 1 && (token.text[1] == 'x' || token.text[1] == 'X') && (before == 'e' || before == 'E'));
+      const bool sign = (c == '+' || c == '-') &&
+                        (before == 'e' || before == 'E' || before == 'p' || before == 'P') &&
+                        !(token.text.size() > 1 && (token.text[1] == 'x' || token.text[1] == 'X') &&
+                          (before == 'e' || before == 'E'));
       const bool separator = c == '\'' && (name_start(in_.peek(1)) || digit(in_.peek(1)));
       if (!digit(c) && !name_start(c) && c != '.' && !sign && !separator) break;
       before = in_.next();
@@ -223,6 +230,8 @@ class Tokenizer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view text, bool with_comments) { return Tokenizer(text, with_comments).run(); }
+std::vector<Token> tokenize(std::string_view text, bool with_comments) {
+  return Tokenizer(text, with_comments).run();
+}
 
 }  // namespace sculler::source

@@ -1,5 +1,5 @@
-// A tokenizer for C++ and CUDA: enough to know code from comments and strings, whatever a model sends. It never fails;
-// text that no compiler would take gives tokens of kind kOther.
+// A tokenizer for C++ and CUDA: enough to know code from comments and strings, whatever a model
+// sends. It never fails; text that no compiler would take gives tokens of kind kOther.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,15 @@
 
 namespace sculler::source {
 
-enum class TokenKind : uint8_t { kIdentifier, kNumber, kString, kCharacter, kPunctuator, kComment, kOther };
+enum class TokenKind : uint8_t {
+  kIdentifier,
+  kNumber,
+  kString,
+  kCharacter,
+  kPunctuator,
+  kComment,
+  kOther
+};
 
 struct Token {
   TokenKind kind = TokenKind::kOther;
@@ -18,8 +26,9 @@ struct Token {
   int line = 1;                    // of the first character
   bool line_start = false;         // nothing but blanks (and comments) before it on its line
   bool in_directive = false;       // part of a preprocessor line
-  // Line continuations removed. Strings: the characters between the quotes, escapes as written. Comments: without
-  // their markers. Punctuators: single characters, but "::", "->", "##" and "<<<", ">>>" whole.
+  // Line continuations removed. Strings: the characters between the quotes, escapes as written.
+  // Comments: without their markers. Punctuators: single characters, but "::", "->", "##" and
+  // "<<<", ">>>" whole.
   std::string text;
 };
 

@@ -14,8 +14,10 @@ namespace {
 constexpr std::string_view kMark = "sculler:tune";
 constexpr std::size_t kMaxTunables = 32, kMaxValues = 64, kMaxValueLength = 64;
 
-Error bad(std::string_view origin, int line, std::string key, std::string message, std::string cure) {
-  return {ErrorCode::kBadSource, std::move(message), fmt::format("{}:{}", origin, line), std::move(key), std::move(cure)};
+Error bad(std::string_view origin, int line, std::string key, std::string message,
+          std::string cure) {
+  return {ErrorCode::kBadSource, std::move(message), fmt::format("{}:{}", origin, line),
+          std::move(key), std::move(cure)};
 }
 
 bool identifier(std::string_view word) {
@@ -25,29 +27,36 @@ bool identifier(std::string_view word) {
   });
 }
 
-// What may stand in -DNAME=value: a number or a name. Nothing that a compiler's driver or the preprocessor could take apart.
+// What may stand in -DNAME=value: a number or a name. Nothing that a compiler's driver or the
+// preprocessor could take apart.
 bool plain_value(std::string_view value) {
   if (value.empty() || value.size() > kMaxValueLength) return false;
   if (value[0] == '-') value.remove_prefix(1);
   return !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.';
   });
 }
 
 // The tokens `# ifndef NAME # define NAME VALUE` that follow at `at`; the value as text, or empty.
-bool guarded_define(const std::vector<Token>& tokens, std::size_t at, const std::string& name, std::string& value) {
-  const auto is = [&](std::size_t i, std::string_view text) { return i < tokens.size() && tokens[i].text == text; };
+bool guarded_define(const std::vector<Token>& tokens, std::size_t at, const std::string& name,
+                    std::string& value) {
+  const auto is = [&](std::size_t i, std::string_view text) {
+    return i < tokens.size() && tokens[i].text == text;
+  };
   if (!is(at, "#") || !is(at + 1, "ifndef") || !is(at + 2, name)) return false;
   if (!is(at + 3, "#") || !is(at + 4, "define") || !is(at + 5, name)) return false;
   const int line = at + 5 < tokens.size() ? tokens[at + 5].line : 0;
-  for (std::size_t i = at + 6; i < tokens.size() && tokens[i].line == line; ++i) value += tokens[i].text;
+  for (std::size_t i = at + 6; i < tokens.size() && tokens[i].line == line; ++i)
+    value += tokens[i].text;
   return true;
 }
 
 }  // namespace
 
 Result<std::vector<Tunable>> find_tunables(std::string_view text, std::string_view origin) {
-  if (text.size() > kMaxSourceBytes) return fail(bad(origin, 1, {}, "the source is too large", "shorten it"));
+  if (text.size() > kMaxSourceBytes)
+    return fail(bad(origin, 1, {}, "the source is too large", "shorten it"));
   std::vector<Tunable> out;
   const auto tokens = tokenize(text, true);
   std::vector<Token> code;  // tokens that are no comments, and where each comment lies among them
@@ -62,34 +71,52 @@ Result<std::vector<Tunable>> find_tunables(std::string_view text, std::string_vi
     constexpr const char* kForm = "write // sculler:tune NAME in {1,2,4}";
     const auto in = body.find(" in ");
     const auto open = body.find('{'), close = body.rfind('}');
-    if (in == std::string_view::npos || open == std::string_view::npos || close == std::string_view::npos || close < open ||
-        !trim(body.substr(in + 4, open - std::min(open, in + 4))).empty() || !trim(body.substr(close + 1)).empty()) {
-      return fail(bad(origin, line, {}, fmt::format("\"{}\" is no declaration of a tunable", printable(shorten(body, 80))), kForm));
+    if (in == std::string_view::npos || open == std::string_view::npos ||
+        close == std::string_view::npos || close < open ||
+        !trim(body.substr(in + 4, open - std::min(open, in + 4))).empty() ||
+        !trim(body.substr(close + 1)).empty()) {
+      return fail(
+          bad(origin, line, {},
+              fmt::format("\"{}\" is no declaration of a tunable", printable(shorten(body, 80))),
+              kForm));
     }
     Tunable tunable;
     tunable.line = line;
     tunable.name = std::string(trim(body.substr(0, in)));
-    if (!identifier(tunable.name)) return fail(bad(origin, line, {}, fmt::format("\"{}\" is no name", printable(shorten(tunable.name, 40))), kForm));
+    if (!identifier(tunable.name))
+      return fail(bad(origin, line, {},
+                      fmt::format("\"{}\" is no name", printable(shorten(tunable.name, 40))),
+                      kForm));
     for (const auto word : split(body.substr(open + 1, close - open - 1), ',')) {
       const std::string value(trim(word));
       if (!plain_value(value)) {
-        return fail(bad(origin, line, tunable.name, fmt::format("\"{}\" is no value of a tunable", printable(shorten(value, 40))), "use numbers or names"));
+        return fail(
+            bad(origin, line, tunable.name,
+                fmt::format("\"{}\" is no value of a tunable", printable(shorten(value, 40))),
+                "use numbers or names"));
       }
       if (std::find(tunable.values.begin(), tunable.values.end(), value) != tunable.values.end()) {
-        return fail(bad(origin, line, tunable.name, fmt::format("{} occurs twice", value), "remove one"));
+        return fail(
+            bad(origin, line, tunable.name, fmt::format("{} occurs twice", value), "remove one"));
       }
       tunable.values.push_back(value);
     }
     if (tunable.values.size() > kMaxValues) {
-      return fail(bad(origin, line, tunable.name, fmt::format("{} values, at most {} are taken", tunable.values.size(), kMaxValues), "list fewer"));
+      return fail(
+          bad(origin, line, tunable.name,
+              fmt::format("{} values, at most {} are taken", tunable.values.size(), kMaxValues),
+              "list fewer"));
     }
     for (const auto& other : out) {
-      if (other.name == tunable.name) return fail(bad(origin, line, tunable.name, fmt::format("is declared at line {} already", other.line), "remove one"));
+      if (other.name == tunable.name)
+        return fail(bad(origin, line, tunable.name,
+                        fmt::format("is declared at line {} already", other.line), "remove one"));
     }
     std::string usual;
     if (!guarded_define(code, next, tunable.name, usual)) {
-      return fail(bad(origin, line, tunable.name, "is not followed by its default",
-                      fmt::format("write #ifndef {0}, #define {0} VALUE and #endif below it", tunable.name)));
+      return fail(bad(
+          origin, line, tunable.name, "is not followed by its default",
+          fmt::format("write #ifndef {0}, #define {0} VALUE and #endif below it", tunable.name)));
     }
     const auto at = std::find(tunable.values.begin(), tunable.values.end(), usual);
     tunable.from_define = at != tunable.values.end();
@@ -106,7 +133,9 @@ Result<std::vector<Tunable>> find_tunables(std::string_view text, std::string_vi
       }
     }
     out.push_back(std::move(tunable));
-    if (out.size() > kMaxTunables) return fail(bad(origin, line, {}, fmt::format("more than {} tunables", kMaxTunables), "declare fewer"));
+    if (out.size() > kMaxTunables)
+      return fail(bad(origin, line, {}, fmt::format("more than {} tunables", kMaxTunables),
+                      "declare fewer"));
   }
   return out;
 }
@@ -114,14 +143,17 @@ Result<std::vector<Tunable>> find_tunables(std::string_view text, std::string_vi
 uint64_t space_size(const std::vector<Tunable>& tunables) {
   uint64_t size = 1;
   for (const auto& tunable : tunables) {
-    if (__builtin_mul_overflow(size, uint64_t{tunable.values.size()}, &size) || size > (uint64_t{1} << 62)) return uint64_t{1} << 62;
+    if (__builtin_mul_overflow(size, uint64_t{tunable.values.size()}, &size) ||
+        size > (uint64_t{1} << 62))
+      return uint64_t{1} << 62;
   }
   return size;
 }
 
 Defines point(const std::vector<Tunable>& tunables, const std::vector<std::size_t>& choice) {
   Defines out;
-  for (std::size_t i = 0; i < tunables.size(); ++i) out.emplace_back(tunables[i].name, tunables[i].values.at(choice.at(i)));
+  for (std::size_t i = 0; i < tunables.size(); ++i)
+    out.emplace_back(tunables[i].name, tunables[i].values.at(choice.at(i)));
   return out;
 }
 
@@ -140,21 +172,26 @@ std::string print(const Defines& defines) {
   return out;
 }
 
-Status check_defines(const std::vector<Tunable>& tunables, const Defines& defines, std::string_view origin) {
+Status check_defines(const std::vector<Tunable>& tunables, const Defines& defines,
+                     std::string_view origin) {
   std::vector<std::string> names;
   for (const auto& tunable : tunables) names.push_back(tunable.name);
   for (const auto& [name, value] : defines) {
     const auto at = std::find(names.begin(), names.end(), name);
     if (at == names.end()) {
       const auto like = nearest(name, names);
-      return fail(Error{ErrorCode::kUsage, "is no tunable of this source", std::string(origin), name,
-                        like ? fmt::format("did you mean {}?", *like)
-                             : names.empty() ? std::string("it declares none") : fmt::format("it declares {}", join(names, ", "))});
+      return fail(Error{ErrorCode::kUsage, "is no tunable of this source", std::string(origin),
+                        name,
+                        like            ? fmt::format("did you mean {}?", *like)
+                        : names.empty() ? std::string("it declares none")
+                                        : fmt::format("it declares {}", join(names, ", "))});
     }
     const auto& tunable = tunables[static_cast<std::size_t>(at - names.begin())];
     if (std::find(tunable.values.begin(), tunable.values.end(), value) == tunable.values.end()) {
-      return fail(Error{ErrorCode::kUsage, fmt::format("{} is not one of its values", printable(value)),
-                        fmt::format("{}:{}", origin, tunable.line), name, fmt::format("choose from {{{}}}", join(tunable.values, ","))});
+      return fail(Error{ErrorCode::kUsage,
+                        fmt::format("{} is not one of its values", printable(value)),
+                        fmt::format("{}:{}", origin, tunable.line), name,
+                        fmt::format("choose from {{{}}}", join(tunable.values, ","))});
     }
   }
   return {};

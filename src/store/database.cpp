@@ -31,15 +31,20 @@ Statement& Statement::bind(double value) {
 }
 // The text must live until the statement ran; run() and the callers of step() keep it so.
 Statement& Statement::bind(std::string_view value) {
-  sqlite3_bind_text64(handle_, next_++, value.data() == nullptr ? "" : value.data(), value.size(), SQLITE_STATIC, SQLITE_UTF8);
+  sqlite3_bind_text64(handle_, next_++, value.data() == nullptr ? "" : value.data(), value.size(),
+                      SQLITE_STATIC, SQLITE_UTF8);
   return *this;
 }
 Statement& Statement::bind_null() {
   sqlite3_bind_null(handle_, next_++);
   return *this;
 }
-Statement& Statement::bind(const std::optional<int64_t>& value) { return value ? bind(*value) : bind_null(); }
-Statement& Statement::bind(const std::optional<double>& value) { return value ? bind(*value) : bind_null(); }
+Statement& Statement::bind(const std::optional<int64_t>& value) {
+  return value ? bind(*value) : bind_null();
+}
+Statement& Statement::bind(const std::optional<double>& value) {
+  return value ? bind(*value) : bind_null();
+}
 
 Result<bool> Statement::step() {
   const int code = sqlite3_step(handle_);
@@ -63,11 +68,14 @@ Status Statement::run() {
 
 int64_t Statement::integer(int column) const { return sqlite3_column_int64(handle_, column); }
 double Statement::real(int column) const { return sqlite3_column_double(handle_, column); }
-bool Statement::null(int column) const { return sqlite3_column_type(handle_, column) == SQLITE_NULL; }
+bool Statement::null(int column) const {
+  return sqlite3_column_type(handle_, column) == SQLITE_NULL;
+}
 std::string Statement::text(int column) const {
   const void* text = sqlite3_column_text(handle_, column);
   if (text == nullptr) return {};
-  return {static_cast<const char*>(text), static_cast<std::size_t>(sqlite3_column_bytes(handle_, column))};
+  return {static_cast<const char*>(text),
+          static_cast<std::size_t>(sqlite3_column_bytes(handle_, column))};
 }
 
 Database::~Database() { sqlite3_close_v2(handle_); }
@@ -81,7 +89,9 @@ Database& Database::operator=(Database&& other) noexcept {
 Result<Database> Database::open(const std::string& path) {
   Database database;
   database.path_ = path;
-  if (sqlite3_open_v2(path.c_str(), &database.handle_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
+  if (sqlite3_open_v2(path.c_str(), &database.handle_,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                      nullptr) != SQLITE_OK) {
     return fail(database.error("opening it"));
   }
   sqlite3_busy_timeout(database.handle_, 10'000);
@@ -89,14 +99,16 @@ Result<Database> Database::open(const std::string& path) {
 }
 
 Status Database::execute(const char* sql) {
-  if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return fail(error("using the run's database"));
+  if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK)
+    return fail(error("using the run's database"));
   return {};
 }
 
 Result<Statement> Database::prepare(const char* sql) {
   Statement statement;
   statement.database_ = this;
-  if (sqlite3_prepare_v3(handle_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement.handle_, nullptr) != SQLITE_OK) {
+  if (sqlite3_prepare_v3(handle_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement.handle_,
+                         nullptr) != SQLITE_OK) {
     return fail(error("preparing a statement"));
   }
   return statement;
@@ -107,7 +119,12 @@ int Database::changes() const { return sqlite3_changes(handle_); }
 
 Error Database::error(std::string_view what) const {
   const int code = handle_ == nullptr ? SQLITE_NOMEM : sqlite3_errcode(handle_);
-  Error error{ErrorCode::kIo, fmt::format("{}: {}", what, handle_ == nullptr ? "out of memory" : sqlite3_errmsg(handle_)), path_, {}, {}};
+  Error error{
+      ErrorCode::kIo,
+      fmt::format("{}: {}", what, handle_ == nullptr ? "out of memory" : sqlite3_errmsg(handle_)),
+      path_,
+      {},
+      {}};
   switch (code & 0xff) {
     case SQLITE_FULL:
       error.code = ErrorCode::kDiskFull;

@@ -15,7 +15,8 @@ namespace sculler::store {
 
 class Database;
 
-// A prepared statement, reset when it goes out of use. Parameters are bound from 1 in order of the calls.
+// A prepared statement, reset when it goes out of use. Parameters are bound from 1 in order of the
+// calls.
 class Statement {
  public:
   Statement() = default;

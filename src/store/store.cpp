@@ -33,48 +33,81 @@ CREATE TABLE IF NOT EXISTS memory_item(
 
 // In the order of kSql.
 enum Query : std::size_t {
-  kBegin, kCommit, kAddSource, kAddProgram, kFindProgram, kProgramById, kPrograms, kSourceText, kAddAttempt, kAttemptByJob, kOpenAttempts,
-  kAttempts, kAddEvaluation, kEvaluationByJob, kAddEvent, kAddCall, kAddMemory, kSetFact, kFact, kCounts, kQueries
+  kBegin,
+  kCommit,
+  kAddSource,
+  kAddProgram,
+  kFindProgram,
+  kProgramById,
+  kPrograms,
+  kSourceText,
+  kAddAttempt,
+  kAttemptByJob,
+  kOpenAttempts,
+  kAttempts,
+  kAddEvaluation,
+  kEvaluationByJob,
+  kAddEvent,
+  kAddCall,
+  kAddMemory,
+  kSetFact,
+  kFact,
+  kCounts,
+  kQueries
 };
 
 constexpr std::array<const char*, kQueries> kSql = {
     "BEGIN IMMEDIATE",
     "COMMIT",
     "INSERT OR IGNORE INTO source(sha256,text) VALUES(?,?)",
-    "INSERT OR IGNORE INTO program(parent,name,origin,plan,directive,defines,source_sha256,identity,t) VALUES(?,?,?,?,?,?,?,?,?)",
+    "INSERT OR IGNORE INTO "
+    "program(parent,name,origin,plan,directive,defines,source_sha256,identity,t) "
+    "VALUES(?,?,?,?,?,?,?,?,?)",
     "SELECT id FROM program WHERE identity=?",
     "SELECT id,parent,name,origin,plan,directive,defines,source_sha256 FROM program WHERE id=?",
-    "SELECT id,parent,name,origin,plan,directive,defines,source_sha256 FROM program WHERE id>? ORDER BY id",
+    "SELECT id,parent,name,origin,plan,directive,defines,source_sha256 FROM program WHERE id>? "
+    "ORDER BY id",
     "SELECT text FROM source WHERE sha256=?",
-    "INSERT OR IGNORE INTO attempt(job,program,target,size,stages,seed,baseline,t) VALUES(?,?,?,?,?,?,?,?)",
+    "INSERT OR IGNORE INTO attempt(job,program,target,size,stages,seed,baseline,t) "
+    "VALUES(?,?,?,?,?,?,?,?)",
     "SELECT job,program,target,size,stages,seed,baseline FROM attempt WHERE job=?",
-    "SELECT a.job,a.program,a.target,a.size,a.stages,a.seed,a.baseline FROM attempt a LEFT JOIN evaluation e ON e.job=a.job "
+    "SELECT a.job,a.program,a.target,a.size,a.stages,a.seed,a.baseline FROM attempt a LEFT JOIN "
+    "evaluation e ON e.job=a.job "
     "WHERE e.job IS NULL ORDER BY a.id",
-    "SELECT a.job,a.program,a.target,a.size,a.stages,a.seed,a.baseline,e.job,e.program,e.status,e.stage,e.latency_us,e.ratio,e.percent_sol,"
+    "SELECT "
+    "a.job,a.program,a.target,a.size,a.stages,a.seed,a.baseline,e.job,e.program,e.status,e.stage,e."
+    "latency_us,e.ratio,e.percent_sol,"
     "e.verdict FROM attempt a LEFT JOIN evaluation e ON e.job=a.job ORDER BY a.id",
-    "INSERT OR IGNORE INTO evaluation(job,program,status,stage,latency_us,ratio,percent_sol,verdict,t) VALUES(?,?,?,?,?,?,?,?,?)",
-    "SELECT job,program,status,stage,latency_us,ratio,percent_sol,verdict FROM evaluation WHERE job=?",
+    "INSERT OR IGNORE INTO "
+    "evaluation(job,program,status,stage,latency_us,ratio,percent_sol,verdict,t) "
+    "VALUES(?,?,?,?,?,?,?,?,?)",
+    "SELECT job,program,status,stage,latency_us,ratio,percent_sol,verdict FROM evaluation WHERE "
+    "job=?",
     "INSERT INTO event(kind,json,t) VALUES(?,?,?)",
-    "INSERT INTO llm_call(role,model,tokens_in,tokens_out,usd,prompt,answer,t) VALUES(?,?,?,?,?,?,?,?)",
+    "INSERT INTO llm_call(role,model,tokens_in,tokens_out,usd,prompt,answer,t) "
+    "VALUES(?,?,?,?,?,?,?,?)",
     "INSERT INTO memory_item(kind,slow,fast,text,t) VALUES(?,?,?,?,?)",
     "INSERT OR IGNORE INTO run(name,value) VALUES(?,?)",
     "SELECT value FROM run WHERE name=?",
-    "SELECT (SELECT count(*) FROM program),(SELECT count(*) FROM attempt),(SELECT count(*) FROM evaluation),(SELECT count(*) FROM event)",
+    "SELECT (SELECT count(*) FROM program),(SELECT count(*) FROM attempt),(SELECT count(*) FROM "
+    "evaluation),(SELECT count(*) FROM event)",
 };
 
 Program program_of(const Statement& s) {
-  return {s.integer(0), s.integer(1), s.text(2), s.text(3), s.text(4), s.text(5), s.text(6), s.text(7)};
+  return {s.integer(0), s.integer(1), s.text(2), s.text(3),
+          s.text(4),    s.text(5),    s.text(6), s.text(7)};
 }
 Attempt attempt_of(const Statement& s) {
-  return {s.text(0), s.integer(1), s.text(2), s.text(3), s.text(4), s.integer(5), s.integer(6) != 0};
+  return {s.text(0), s.integer(1), s.text(2),        s.text(3),
+          s.text(4), s.integer(5), s.integer(6) != 0};
 }
 std::optional<double> maybe(const Statement& s, int column) {
   if (s.null(column)) return std::nullopt;
   return s.real(column);
 }
 Evaluation evaluation_of(const Statement& s, int first) {
-  return {s.text(first),           s.integer(first + 1),    s.text(first + 2),       s.text(first + 3),
-          maybe(s, first + 4), maybe(s, first + 5), maybe(s, first + 6), s.text(first + 7)};
+  return {s.text(first),       s.integer(first + 1), s.text(first + 2),   s.text(first + 3),
+          maybe(s, first + 4), maybe(s, first + 5),  maybe(s, first + 6), s.text(first + 7)};
 }
 
 }  // namespace
@@ -85,16 +118,23 @@ class SqliteStore final : public Store {
   SqliteStore(Database database, Clock& clock) : database_(std::move(database)), clock_(clock) {}
 
   Status prepare(const std::string& path) {
-    // WAL with synchronous NORMAL: a crash of the machine may lose the last commits, never the file's integrity; a crash of a
-    // process loses nothing. What must survive a power cut lies in the spool, which is synced.
-    if (auto ok = database_.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-4096; PRAGMA "
-                                    "temp_store=MEMORY; PRAGMA wal_autocheckpoint=1000;");
+    // WAL with synchronous NORMAL: a crash of the machine may lose the last commits, never the
+    // file's integrity; a crash of a process loses nothing. What must survive a power cut lies in
+    // the spool, which is synced.
+    if (auto ok = database_.execute(
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-4096; PRAGMA "
+            "temp_store=MEMORY; PRAGMA wal_autocheckpoint=1000;");
         !ok) {
       return ok;
     }
     if (auto ok = check_version(path); !ok) return ok;
     if (auto ok = database_.execute(kSchema); !ok) return ok;
-    if (auto ok = database_.execute(fmt::format("INSERT INTO schema(version) SELECT {} WHERE NOT EXISTS(SELECT 1 FROM schema)", kSchemaVersion).c_str()); !ok) {
+    if (auto ok = database_.execute(
+            fmt::format(
+                "INSERT INTO schema(version) SELECT {} WHERE NOT EXISTS(SELECT 1 FROM schema)",
+                kSchemaVersion)
+                .c_str());
+        !ok) {
       return ok;
     }
     for (std::size_t i = 0; i < kQueries; ++i) {
@@ -112,7 +152,8 @@ class SqliteStore final : public Store {
 
  private:
   Status check_version(const std::string& path) {
-    auto tables = database_.prepare("SELECT count(*), sum(name='schema') FROM sqlite_master WHERE type='table'");
+    auto tables = database_.prepare(
+        "SELECT count(*), sum(name='schema') FROM sqlite_master WHERE type='table'");
     if (!tables) return fail(tables.error());
     auto row = tables->step();
     if (!row) return fail(row.error());
@@ -125,8 +166,13 @@ class SqliteStore final : public Store {
       found = version->integer(0);
     }
     if (found == kSchemaVersion) return {};
-    return fail(Error{ErrorCode::kVersion, fmt::format("this run folder has format {}, this program reads format {}", found, kSchemaVersion), path, {},
-                      found > kSchemaVersion ? "use the newer sculler that made it" : "use the sculler that made it, or start a new run"});
+    return fail(Error{ErrorCode::kVersion,
+                      fmt::format("this run folder has format {}, this program reads format {}",
+                                  found, kSchemaVersion),
+                      path,
+                      {},
+                      found > kSchemaVersion ? "use the newer sculler that made it"
+                                             : "use the sculler that made it, or start a new run"});
   }
 
   Database database_;
@@ -180,7 +226,8 @@ Result<int64_t> Store::add_program(const Program& program, std::string_view sour
   }
   if (s.database().changes() > 0) {
     const int64_t id = s.database().last_id();
-    if (auto ok = s.use(kAddSource).bind(program.source_sha256).bind(source).run(); !ok) return fail(ok.error());
+    if (auto ok = s.use(kAddSource).bind(program.source_sha256).bind(source).run(); !ok)
+      return fail(ok.error());
     return id;
   }
   Statement& found = s.use(kFindProgram).bind(identity);
@@ -205,7 +252,9 @@ Result<std::string> Store::source(std::string_view sha256) {
   Statement& s = self(this).use(kSourceText).bind(sha256);
   auto row = s.step();
   if (!row) return fail(row.error());
-  if (!*row) return fail(ErrorCode::kNotFound, fmt::format("the run holds no source {}", sha256.substr(0, 12)));
+  if (!*row)
+    return fail(ErrorCode::kNotFound,
+                fmt::format("the run holds no source {}", sha256.substr(0, 12)));
   std::string text = s.text(0);
   s.begin();
   return text;
@@ -223,7 +272,16 @@ Status Store::each_program(int64_t after, const std::function<void(const Program
 
 Status Store::add_attempt(const Attempt& a) {
   auto& s = self(this);
-  return s.use(kAddAttempt).bind(a.job).bind(a.program).bind(a.target).bind(a.size).bind(a.stages).bind(a.seed).bind(int64_t{a.baseline}).bind(s.now()).run();
+  return s.use(kAddAttempt)
+      .bind(a.job)
+      .bind(a.program)
+      .bind(a.target)
+      .bind(a.size)
+      .bind(a.stages)
+      .bind(a.seed)
+      .bind(int64_t{a.baseline})
+      .bind(s.now())
+      .run();
 }
 
 Result<std::optional<Attempt>> Store::attempt(std::string_view job) {
@@ -297,18 +355,31 @@ Status Store::add_event(std::string_view kind, std::string_view json) {
   return s.use(kAddEvent).bind(kind).bind(json).bind(s.now()).run();
 }
 
-Status Store::add_llm_call(std::string_view role, std::string_view model, int64_t tokens_in, int64_t tokens_out, double usd, std::string_view prompt,
+Status Store::add_llm_call(std::string_view role, std::string_view model, int64_t tokens_in,
+                           int64_t tokens_out, double usd, std::string_view prompt,
                            std::string_view answer) {
   auto& s = self(this);
-  return s.use(kAddCall).bind(role).bind(model).bind(tokens_in).bind(tokens_out).bind(usd).bind(prompt).bind(answer).bind(s.now()).run();
+  return s.use(kAddCall)
+      .bind(role)
+      .bind(model)
+      .bind(tokens_in)
+      .bind(tokens_out)
+      .bind(usd)
+      .bind(prompt)
+      .bind(answer)
+      .bind(s.now())
+      .run();
 }
 
-Status Store::add_memory_item(std::string_view kind, int64_t slow, int64_t fast, std::string_view text) {
+Status Store::add_memory_item(std::string_view kind, int64_t slow, int64_t fast,
+                              std::string_view text) {
   auto& s = self(this);
   return s.use(kAddMemory).bind(kind).bind(slow).bind(fast).bind(text).bind(s.now()).run();
 }
 
-Status Store::set_fact(std::string_view name, std::string_view value) { return self(this).use(kSetFact).bind(name).bind(value).run(); }
+Status Store::set_fact(std::string_view name, std::string_view value) {
+  return self(this).use(kSetFact).bind(name).bind(value).run();
+}
 
 Result<std::string> Store::fact(std::string_view name) {
   Statement& s = self(this).use(kFact).bind(name);
@@ -329,8 +400,9 @@ Result<Counts> Store::counts() {
   return out;
 }
 
-Result<Imported> import_spool(Store& store, Files& files, const std::string& spool,
-                              const std::function<Result<Evaluation>(const std::string&, const std::string&)>& convert) {
+Result<Imported> import_spool(
+    Store& store, Files& files, const std::string& spool,
+    const std::function<Result<Evaluation>(const std::string&, const std::string&)>& convert) {
   Imported out;
   auto names = files.list(spool);
   if (!names) {
@@ -339,7 +411,8 @@ Result<Imported> import_spool(Store& store, Files& files, const std::string& spo
   }
   if (auto ok = store.begin(); !ok) return fail(ok.error());
   for (const auto& name : *names) {
-    if (name.size() != 64 + 5 || !name.ends_with(".json")) continue;  // temporary files of a writer that died
+    if (name.size() != 64 + 5 || !name.ends_with(".json"))
+      continue;  // temporary files of a writer that died
     const std::string job = name.substr(0, 64);
     auto known = store.evaluation(job);
     if (!known) return fail(known.error());

@@ -1,4 +1,5 @@
-// The run's database: append-only facts. Killing any process at any instant loses at most the work in flight.
+// The run's database: append-only facts. Killing any process at any instant loses at most the work
+// in flight.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct Program {
 };
 
 struct Attempt {
-  std::string job;            // 64 hex
+  std::string job;  // 64 hex
   int64_t program = 0;
   std::string target, size, stages;
   int64_t seed = 0;
@@ -41,8 +42,9 @@ struct Evaluation {
   std::string job;
   int64_t program = 0;
   std::string status, stage;
-  std::optional<double> latency_us, ratio, percent_sol;  // ratio: to the best baseline at the time of writing
-  std::string verdict;        // the JSON line as the evaluator wrote it
+  std::optional<double> latency_us, ratio,
+      percent_sol;      // ratio: to the best baseline at the time of writing
+  std::string verdict;  // the JSON line as the evaluator wrote it
 };
 
 struct Counts {
@@ -55,17 +57,19 @@ class Store {
   [[nodiscard]] static Result<std::unique_ptr<Store>> open(const std::string& path, Clock& clock);
   virtual ~Store();
 
-  // Everything between begin and commit becomes durable at once; other calls outside commit by themselves.
+  // Everything between begin and commit becomes durable at once; other calls outside commit by
+  // themselves.
   [[nodiscard]] Status begin();
   [[nodiscard]] Status commit();
 
-  // The text is stored once a hash. Gives `program.id`. A program with the same source and defines is not added
-  // twice: its id comes back.
+  // The text is stored once a hash. Gives `program.id`. A program with the same source and defines
+  // is not added twice: its id comes back.
   [[nodiscard]] Result<int64_t> add_program(const Program& program, std::string_view source);
   [[nodiscard]] Result<std::optional<Program>> program(int64_t id);
   [[nodiscard]] Result<std::string> source(std::string_view sha256);
   // In order of ids, those above `after`.
-  [[nodiscard]] Status each_program(int64_t after, const std::function<void(const Program&)>& visit);
+  [[nodiscard]] Status each_program(int64_t after,
+                                    const std::function<void(const Program&)>& visit);
 
   // Written before a job is sent. The same job twice is no error and adds nothing.
   [[nodiscard]] Status add_attempt(const Attempt& attempt);
@@ -73,16 +77,19 @@ class Store {
   // Attempts without an evaluation, in order of writing.
   [[nodiscard]] Result<std::vector<Attempt>> open_attempts();
   // Attempts in order of writing, with the evaluation where there is one.
-  [[nodiscard]] Status each_attempt(const std::function<void(const Attempt&, const Evaluation*)>& visit);
+  [[nodiscard]] Status each_attempt(
+      const std::function<void(const Attempt&, const Evaluation*)>& visit);
 
   // True where it was new: a job has one verdict, the first.
   [[nodiscard]] Result<bool> add_evaluation(const Evaluation& evaluation);
   [[nodiscard]] Result<std::optional<Evaluation>> evaluation(std::string_view job);
 
   [[nodiscard]] Status add_event(std::string_view kind, std::string_view json);
-  [[nodiscard]] Status add_llm_call(std::string_view role, std::string_view model, int64_t tokens_in, int64_t tokens_out, double usd,
+  [[nodiscard]] Status add_llm_call(std::string_view role, std::string_view model,
+                                    int64_t tokens_in, int64_t tokens_out, double usd,
                                     std::string_view prompt, std::string_view answer);
-  [[nodiscard]] Status add_memory_item(std::string_view kind, int64_t slow, int64_t fast, std::string_view text);
+  [[nodiscard]] Status add_memory_item(std::string_view kind, int64_t slow, int64_t fast,
+                                       std::string_view text);
 
   // Facts about the run itself (name, value); the first write of a name stays.
   [[nodiscard]] Status set_fact(std::string_view name, std::string_view value);
@@ -94,12 +101,15 @@ class Store {
   Store() = default;
 };
 
-// Reads every SPOOL/<job>.json, in order of names, whose job the store knows as an attempt without an evaluation. Damaged files are left alone
-// and counted. `convert` makes an evaluation of the verdict's text.
+// Reads every SPOOL/<job>.json, in order of names, whose job the store knows as an attempt without
+// an evaluation. Damaged files are left alone and counted. `convert` makes an evaluation of the
+// verdict's text.
 struct Imported {
   int added = 0, known = 0, unknown = 0, damaged = 0;
 };
-[[nodiscard]] Result<Imported> import_spool(Store& store, Files& files, const std::string& spool,
-                                            const std::function<Result<Evaluation>(const std::string& job, const std::string& text)>& convert);
+[[nodiscard]] Result<Imported> import_spool(
+    Store& store, Files& files, const std::string& spool,
+    const std::function<Result<Evaluation>(const std::string& job, const std::string& text)>&
+        convert);
 
 }  // namespace sculler::store

@@ -52,7 +52,8 @@ class FormulaParser {
   }
   [[nodiscard]] Error unexpected() const {
     if (at_ >= text_.size()) return bad(fmt::format("\"{}\" ends too early", text_));
-    return bad(fmt::format("\"{}\": unexpected '{}' at character {}", text_, printable(text_.substr(at_, 1)), at_ + 1));
+    return bad(fmt::format("\"{}\": unexpected '{}' at character {}", text_,
+                           printable(text_.substr(at_, 1)), at_ + 1));
   }
   int add(Formula::Node node) {
     formula_.nodes_.push_back(std::move(node));
@@ -135,7 +136,8 @@ class FormulaParser {
   Index number(std::size_t start) {
     while (at_ < text_.size()) {
       const char c = text_[at_];
-      const bool exponent_sign = (c == '+' || c == '-') && (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E');
+      const bool exponent_sign =
+          (c == '+' || c == '-') && (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E');
       if (!digit(c) && c != '.' && c != 'e' && c != 'E' && !exponent_sign) break;
       ++at_;
     }
@@ -156,8 +158,9 @@ class FormulaParser {
     const bool two = name == "min" || name == "max" || name == "ceil_div";
     if (!two && name != "sqrt") {
       const auto like = nearest(name, {"min", "max", "sqrt", "ceil_div"});
-      return fail(bad(fmt::format("\"{}\": unknown function {} at character {}{}", text_, name, start + 1,
-                                  like ? fmt::format(", did you mean {}?", *like) : std::string())));
+      return fail(
+          bad(fmt::format("\"{}\": unknown function {} at character {}{}", text_, name, start + 1,
+                          like ? fmt::format(", did you mean {}?", *like) : std::string())));
     }
     auto first = comparison(depth + 1);
     if (!first) return first;
@@ -215,8 +218,8 @@ Result<Number> Formula::at(int index, const Variables& variables) const {
       if (found != variables.end()) return of(found->second);
       std::vector<std::string> known;
       for (const auto& [name, value] : variables) known.push_back(name);
-      return fail(bad(fmt::format("\"{}\" uses {}, which is not defined here; known: {}", text_, node.name,
-                                  join(known, ", "))));
+      return fail(bad(fmt::format("\"{}\" uses {}, which is not defined here; known: {}", text_,
+                                  node.name, join(known, ", "))));
     }
     default: break;
   }
@@ -230,7 +233,8 @@ Result<Number> Formula::at(int index, const Variables& variables) const {
     return of(value);
   }
   if (node.op == 'f' && node.name == "sqrt") {
-    if (left->as_double() < 0) return fail(bad(fmt::format("\"{}\" takes the root of a negative number", text_)));
+    if (left->as_double() < 0)
+      return fail(bad(fmt::format("\"{}\" takes the root of a negative number", text_)));
     return of(std::sqrt(left->as_double()));
   }
   auto right = at(node.right, variables);
@@ -251,7 +255,8 @@ Result<Number> Formula::at(int index, const Variables& variables) const {
       return __builtin_mul_overflow(i, j, &value) ? overflow() : Result<Number>(of(value));
     case '/':
     case '%':
-      if (node.op == '%' && !whole) return fail(bad(fmt::format("\"{}\": % takes integers", text_)));
+      if (node.op == '%' && !whole)
+        return fail(bad(fmt::format("\"{}\": % takes integers", text_)));
       if (b == 0) return fail(bad(fmt::format("\"{}\" divides by zero", text_)));
       if (!whole) return of(a / b);
       if (i == INT64_MIN && j == -1) return overflow();

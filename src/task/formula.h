@@ -14,17 +14,20 @@ namespace sculler::task {
 
 using Variables = std::map<std::string, int64_t, std::less<>>;
 
-// A 64-bit integer or a double. Integer arithmetic stays exact: overflow and division by zero are errors, `/` of two
-// integers truncates, `%` takes integers only.
+// A 64-bit integer or a double. Integer arithmetic stays exact: overflow and division by zero are
+// errors, `/` of two integers truncates, `%` takes integers only.
 struct Number {
   bool is_integer = true;
   int64_t integer = 0;
   double real = 0;
-  [[nodiscard]] double as_double() const { return is_integer ? static_cast<double>(integer) : real; }
+  [[nodiscard]] double as_double() const {
+    return is_integer ? static_cast<double>(integer) : real;
+  }
 };
 
-// + - * / % with the usual precedence, parentheses, unary minus, comparisons (== != < <= > >=, giving 0 or 1), min(a,b),
-// max(a,b), sqrt(x), ceil_div(a,b). Parsing is bounded (4096 characters, 64 levels).
+// + - * / % with the usual precedence, parentheses, unary minus, comparisons (== != < <= > >=,
+// giving 0 or 1), min(a,b), max(a,b), sqrt(x), ceil_div(a,b). Parsing is bounded (4096 characters,
+// 64 levels).
 class Formula {
  public:
   Formula() = default;
@@ -33,7 +36,8 @@ class Formula {
   [[nodiscard]] static Formula constant(int64_t value);
 
   [[nodiscard]] Result<Number> evaluate(const Variables& variables) const;
-  [[nodiscard]] Result<int64_t> integer(const Variables& variables) const;  // a double must be whole
+  [[nodiscard]] Result<int64_t> integer(
+      const Variables& variables) const;  // a double must be whole
   [[nodiscard]] Result<double> real(const Variables& variables) const;
   [[nodiscard]] const std::string& text() const { return text_; }
   // Names it uses, sorted, each once.

@@ -14,14 +14,15 @@ namespace {
 constexpr int64_t kMaxRanks = 64;
 
 // Runs `body` with the value of a result, or returns its error from the enclosing function.
-#define TAKE(variable, expression)                        \
-  auto variable##_result = (expression);                  \
+#define TAKE(variable, expression)                                \
+  auto variable##_result = (expression);                          \
   if (!variable##_result) return fail(variable##_result.error()); \
   auto variable = std::move(*variable##_result)
 
 Result<Task::Placed> placed(const TomlReader& table, std::string_view key) {
   const TomlNode* node = table.node().find(key);
-  if (node == nullptr) return fail(table.error(key, "is missing", fmt::format("add {} with a formula", key)));
+  if (node == nullptr)
+    return fail(table.error(key, "is missing", fmt::format("add {} with a formula", key)));
   Task::Placed out;
   const Error place = table.error(key, {});
   out.file = place.file;
@@ -50,25 +51,30 @@ Result<Task::Placed> placed_or(const TomlReader& table, std::string_view key, in
   return out;
 }
 
-Result<std::string> word_of(const TomlReader& table, std::string_view key, const std::vector<std::string>& words) {
+Result<std::string> word_of(const TomlReader& table, std::string_view key,
+                            const std::vector<std::string>& words) {
   TAKE(value, table.string(key));
   if (std::find(words.begin(), words.end(), value) != words.end()) return value;
   const auto like = nearest(value, words);
   return fail(table.error(key, fmt::format("\"{}\" is unknown", value),
-                          like ? fmt::format("did you mean {}?", *like) : fmt::format("use one of {}", join(words, ", "))));
+                          like ? fmt::format("did you mean {}?", *like)
+                               : fmt::format("use one of {}", join(words, ", "))));
 }
 
 Status load_head(const TomlReader& root, Task& task) {
   TAKE(version, root.integer("version"));
   if (version != 1) {
-    Error error = root.error("version", fmt::format("format {} is not known here", version), "use a task of format 1");
+    Error error = root.error("version", fmt::format("format {} is not known here", version),
+                             "use a task of format 1");
     error.code = ErrorCode::kVersion;
     return fail(std::move(error));
   }
   TAKE(name, root.string("name"));
-  const bool good = !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
+  const bool good =
+      !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '-';
+      });
   if (!good) return fail(root.error("name", "must be 1 to 64 letters, digits, '_' or '-'"));
   task.name = name;
   TAKE(kind, word_of(root, "kind", {"workload", "kernel"}));
@@ -79,7 +85,8 @@ Status load_head(const TomlReader& root, Task& task) {
     TAKE(targets, root.strings("targets"));
     for (const auto& target : targets) {
       if (target != "cuda" && target != "emu" && target != "cpu") {
-        return fail(root.error("targets", fmt::format("\"{}\" is no target", target), "use cuda, emu or cpu"));
+        return fail(root.error("targets", fmt::format("\"{}\" is no target", target),
+                               "use cuda, emu or cpu"));
       }
     }
     if (targets.empty()) return fail(root.error("targets", "is empty", "name cuda, emu or cpu"));
@@ -89,15 +96,18 @@ Status load_head(const TomlReader& root, Task& task) {
   }
   TAKE(dims, root.strings("dims"));
   if (dims.empty() || dims.size() > SCULLER_MAX_DIMS) {
-    return fail(root.error("dims", fmt::format("1 to {} dimensions are possible", SCULLER_MAX_DIMS)));
+    return fail(
+        root.error("dims", fmt::format("1 to {} dimensions are possible", SCULLER_MAX_DIMS)));
   }
   for (const auto& dim : dims) {
     auto formula = Formula::parse(dim);
     if (!formula || formula->names() != std::vector<std::string>{dim} || dim == "R") {
-      return fail(root.error("dims", fmt::format("\"{}\" is no name for a dimension", dim), "use letters, digits and '_'; R is taken"));
+      return fail(root.error("dims", fmt::format("\"{}\" is no name for a dimension", dim),
+                             "use letters, digits and '_'; R is taken"));
     }
   }
-  if (std::set<std::string>(dims.begin(), dims.end()).size() != dims.size()) return fail(root.error("dims", "a name occurs twice"));
+  if (std::set<std::string>(dims.begin(), dims.end()).size() != dims.size())
+    return fail(root.error("dims", "a name occurs twice"));
   task.dims = dims;
   if (root.has("ranks")) {
     TAKE(ranks, root.table("ranks"));
@@ -105,15 +115,19 @@ Status load_head(const TomlReader& root, Task& task) {
     TAKE(usual, ranks.integer("default", 1, kMaxRanks));
     TAKE(supported, ranks.integers("supported"));
     for (const int64_t r : supported) {
-      if (r < 1 || r > kMaxRanks) return fail(ranks.error("supported", fmt::format("{} is outside 1..{}", r, kMaxRanks)));
+      if (r < 1 || r > kMaxRanks)
+        return fail(ranks.error("supported", fmt::format("{} is outside 1..{}", r, kMaxRanks)));
       task.supported_ranks.push_back(static_cast<int>(r));
     }
     task.default_ranks = static_cast<int>(usual);
-    if (std::count(task.supported_ranks.begin(), task.supported_ranks.end(), task.default_ranks) == 0) {
+    if (std::count(task.supported_ranks.begin(), task.supported_ranks.end(), task.default_ranks) ==
+        0) {
       return fail(ranks.error("default", fmt::format("{} is not among ranks.supported", usual)));
     }
   } else {
-    if (task.kind == Kind::kWorkload) return fail(root.error("ranks", "is missing", "add ranks = { default = 2, supported = [2] }"));
+    if (task.kind == Kind::kWorkload)
+      return fail(
+          root.error("ranks", "is missing", "add ranks = { default = 2, supported = [2] }"));
     task.supported_ranks = {1};
   }
   if (task.kind == Kind::kKernel && task.supported_ranks != std::vector<int>{1}) {
@@ -122,11 +136,12 @@ Status load_head(const TomlReader& root, Task& task) {
   if (root.has("timeouts_s")) {
     TAKE(table, root.table("timeouts_s"));
     if (auto ok = table.only({"compile", "emulate", "run"}); !ok) return ok;
-    for (const auto& [key, field] : {std::pair{"compile", &task.timeouts.compile_s},
-                                     std::pair{"emulate", &task.timeouts.emulate_s},
-                                     std::pair{"run", &task.timeouts.run_s}}) {
+    for (const auto& [key, field] :
+         {std::pair{"compile", &task.timeouts.compile_s},
+          std::pair{"emulate", &task.timeouts.emulate_s}, std::pair{"run", &task.timeouts.run_s}}) {
       TAKE(seconds, table.number_or(key, *field));
-      if (!(seconds > 0 && seconds <= 86400)) return fail(table.error(key, "must be above 0 and at most 86400 seconds"));
+      if (!(seconds > 0 && seconds <= 86400))
+        return fail(table.error(key, "must be above 0 and at most 86400 seconds"));
       *field = seconds;
     }
   }
@@ -143,20 +158,29 @@ Status load_head(const TomlReader& root, Task& task) {
 
 Status load_buffers(const TomlReader& root, Task& task) {
   TAKE(tables, root.tables("buffer"));
-  if (tables.empty() || tables.size() > 64) return fail(root.error("buffer", "1 to 64 buffers are possible"));
+  if (tables.empty() || tables.size() > 64)
+    return fail(root.error("buffer", "1 to 64 buffers are possible"));
   std::set<std::string> names;
   bool any_output = false;
   for (const auto& table : tables) {
-    if (auto ok = table.only({"name", "role", "dtype", "elements", "row_elements", "content"}); !ok) return ok;
+    if (auto ok = table.only({"name", "role", "dtype", "elements", "row_elements", "content"}); !ok)
+      return ok;
     Task::BufferSpec spec;
     TAKE(name, table.string("name"));
     spec.name = name;
-    if (!names.insert(name).second) return fail(table.error("name", fmt::format("\"{}\" occurs twice", name)));
+    if (!names.insert(name).second)
+      return fail(table.error("name", fmt::format("\"{}\" occurs twice", name)));
     TAKE(role, word_of(table, "role", {"input", "output", "inout", "scratch"}));
-    spec.role = role == "input" ? Role::kInput : role == "output" ? Role::kOutput : role == "inout" ? Role::kInOut : Role::kScratch;
+    spec.role = role == "input"    ? Role::kInput
+                : role == "output" ? Role::kOutput
+                : role == "inout"  ? Role::kInOut
+                                   : Role::kScratch;
     any_output = any_output || spec.role == Role::kOutput || spec.role == Role::kInOut;
     TAKE(dtype, word_of(table, "dtype", {"bf16", "f16", "f32", "i32"}));
-    spec.dtype = dtype == "bf16" ? Dtype::kBf16 : dtype == "f16" ? Dtype::kF16 : dtype == "f32" ? Dtype::kF32 : Dtype::kI32;
+    spec.dtype = dtype == "bf16"  ? Dtype::kBf16
+                 : dtype == "f16" ? Dtype::kF16
+                 : dtype == "f32" ? Dtype::kF32
+                                  : Dtype::kI32;
     TAKE(elements, placed(table, "elements"));
     spec.elements = elements;
     spec.row_elements = elements;
@@ -170,7 +194,9 @@ Status load_buffers(const TomlReader& root, Task& task) {
     }
     task.buffer_specs.push_back(std::move(spec));
   }
-  if (!any_output) return fail(root.error("buffer", "no buffer is an output, so nothing could be checked", "give one the role \"output\""));
+  if (!any_output)
+    return fail(root.error("buffer", "no buffer is an output, so nothing could be checked",
+                           "give one the role \"output\""));
   return {};
 }
 
@@ -204,7 +230,8 @@ Status load_numbers(const TomlReader& root, Task& task) {
     const Error place = root.error("requires", {});
     for (const auto& text : texts) {
       auto formula = Formula::parse(text);
-      if (!formula) return fail(root.error("requires", formula.error().message, "correct the condition"));
+      if (!formula)
+        return fail(root.error("requires", formula.error().message, "correct the condition"));
       task.requirements.push_back({std::move(*formula), place.file, place.key});
     }
   }
@@ -233,7 +260,8 @@ Status load_files(Files& files, const TomlReader& root, Task& task) {
       return fail(table.error(key, fmt::format("\"{}\" must lie below the task's folder", path)));
     }
     if (!files.exists(join_path(task.folder, path))) {
-      return fail(table.error(key, fmt::format("{} does not exist", join_path(task.folder, path)), "add the file or remove it from the list"));
+      return fail(table.error(key, fmt::format("{} does not exist", join_path(task.folder, path)),
+                              "add the file or remove it from the list"));
     }
     return {};
   };
@@ -245,17 +273,21 @@ Status load_files(Files& files, const TomlReader& root, Task& task) {
     if (auto ok = present("expected", expected); !ok) return ok;
   }
   task.expected = expected;
-  for (const auto& [key, field] : {std::pair{"baselines", &task.baselines}, std::pair{"seeds", &task.seeds}}) {
+  for (const auto& [key, field] :
+       {std::pair{"baselines", &task.baselines}, std::pair{"seeds", &task.seeds}}) {
     if (!table.has(key)) continue;
     TAKE(paths, table.strings(key));
     std::set<std::string> stems;
     for (const auto& path : paths) {
       if (auto ok = present(key, path); !ok) return ok;
-      if (!stems.insert(Task::stem(path)).second) return fail(table.error(key, fmt::format("two files are named {}", Task::stem(path))));
+      if (!stems.insert(Task::stem(path)).second)
+        return fail(table.error(key, fmt::format("two files are named {}", Task::stem(path))));
     }
     *field = paths;
   }
-  if (task.baselines.empty()) return fail(table.error("baselines", "at least one baseline is needed", "add baselines = [\"baselines/…\"]"));
+  if (task.baselines.empty())
+    return fail(table.error("baselines", "at least one baseline is needed",
+                            "add baselines = [\"baselines/…\"]"));
   Sha256 hash;
   TAKE(names, files.list(task.folder));
   for (const auto& name : names) {
@@ -268,7 +300,8 @@ Status load_files(Files& files, const TomlReader& root, Task& task) {
   return {};
 }
 
-// Every formula at every size and number of ranks, so that a broken one is found before a run and not in it.
+// Every formula at every size and number of ranks, so that a broken one is found before a run and
+// not in it.
 Status try_everything(const Task& task, const TomlReader& root) {
   for (const int ranks : task.supported_ranks) {
     bool any = false;
@@ -283,7 +316,8 @@ Status try_everything(const Task& task, const TomlReader& root) {
         return fail(root.error("tolerance", "must be above 0 at every size"));
       }
     }
-    if (!any) return fail(root.error("sizes", fmt::format("no size meets `requires` on {} ranks", ranks)));
+    if (!any)
+      return fail(root.error("sizes", fmt::format("no size meets `requires` on {} ranks", ranks)));
     if (!task.ranges.empty()) {
       TAKE(hidden, task.draw_hidden(1, 0, ranks));
       if (auto ok = task.buffers(hidden); !ok) return fail(ok.error());
@@ -305,15 +339,17 @@ Result<Task> load_task(Files& files, const std::string& folder) {
   auto tree = parse_toml(*text, path);
   if (!tree) return fail(tree.error());
   const TomlReader root(*tree, path);
-  if (auto ok = root.only({"version", "name", "kind", "summary", "targets", "dims", "ranks", "timeouts_s", "sets", "families", "requires",
-                           "precision", "buffer", "sizes", "ranges", "work", "tolerance", "files"});
+  if (auto ok = root.only({"version", "name", "kind", "summary", "targets", "dims", "ranks",
+                           "timeouts_s", "sets", "families", "requires", "precision", "buffer",
+                           "sizes", "ranges", "work", "tolerance", "files"});
       !ok) {
     return fail(ok.error());
   }
   if (auto ok = load_head(root, task); !ok) return fail(ok.error());
   auto precision = root.table("precision");
   if (!precision) return fail(precision.error());
-  for (const auto& [key, field] : {std::pair{"input", &task.precision_input}, std::pair{"accumulate", &task.precision_accumulate},
+  for (const auto& [key, field] : {std::pair{"input", &task.precision_input},
+                                   std::pair{"accumulate", &task.precision_accumulate},
                                    std::pair{"output", &task.precision_output}}) {
     auto value = word_of(*precision, key, {"bf16", "f16", "f32", "f64", "i32"});
     if (!value) return fail(value.error());
@@ -347,11 +383,16 @@ std::vector<TaskEntry> list_tasks(Files& files, const std::vector<std::string>& 
   return out;
 }
 
-Result<std::string> find_task(Files& files, const std::vector<std::string>& roots, std::string_view name) {
+Result<std::string> find_task(Files& files, const std::vector<std::string>& roots,
+                              std::string_view name) {
   if (name.find('/') != std::string_view::npos || files.exists(join_path(name, "task.toml"))) {
     const std::string folder = absolute_path(name);
     if (files.exists(join_path(folder, "task.toml"))) return folder;
-    return fail(Error{ErrorCode::kUnknownTask, "no task.toml there", folder, {}, "give a task's name or its folder"});
+    return fail(Error{ErrorCode::kUnknownTask,
+                      "no task.toml there",
+                      folder,
+                      {},
+                      "give a task's name or its folder"});
   }
   std::vector<std::string> known;
   for (const auto& root : roots) {
@@ -367,12 +408,14 @@ Result<std::string> find_task(Files& files, const std::vector<std::string>& root
     }
   }
   if (known.empty()) {
-    return fail(ErrorCode::kUnknownTask, fmt::format("unknown task {}: no tasks found in {}", name, join(roots, ", ")),
+    return fail(ErrorCode::kUnknownTask,
+                fmt::format("unknown task {}: no tasks found in {}", name, join(roots, ", ")),
                 "set SCULLER_HOME to the folder that holds tasks/");
   }
   const auto like = nearest(name, known);
-  return fail(ErrorCode::kUnknownTask, fmt::format("unknown task {}", name),
-              like ? fmt::format("did you mean {}?", *like) : fmt::format("known: {}", join(known, ", ")));
+  return fail(
+      ErrorCode::kUnknownTask, fmt::format("unknown task {}", name),
+      like ? fmt::format("did you mean {}?", *like) : fmt::format("known: {}", join(known, ", ")));
 }
 
 }  // namespace sculler::task

@@ -14,7 +14,8 @@ void collect(const TomlNode& node, const std::string& path, Profile& profile) {
   for (const auto& [key, value] : node.table) {
     const std::string dotted = path.empty() ? key : path + "." + key;
     if (value.is_table()) collect(value, dotted, profile);
-    if (value.kind == TomlNode::Kind::kInteger || value.kind == TomlNode::Kind::kFloat) profile.numbers[dotted] = value.number;
+    if (value.kind == TomlNode::Kind::kInteger || value.kind == TomlNode::Kind::kFloat)
+      profile.numbers[dotted] = value.number;
   }
 }
 
@@ -38,14 +39,16 @@ Result<Profile> load_profile(Files& files, const std::string& path) {
   auto version = root.integer("version");
   if (!version) return fail(version.error());
   if (*version != 1) {
-    Error error = root.error("version", fmt::format("format {} is not known here", *version), "use a profile of format 1");
+    Error error = root.error("version", fmt::format("format {} is not known here", *version),
+                             "use a profile of format 1");
     error.code = ErrorCode::kVersion;
     return fail(std::move(error));
   }
   auto name = root.string("name");
   if (!name) return fail(name.error());
   profile.name = *name;
-  for (const auto& [key, field] : {std::pair{"summary", &profile.summary}, std::pair{"arch", &profile.arch}}) {
+  for (const auto& [key, field] :
+       {std::pair{"summary", &profile.summary}, std::pair{"arch", &profile.arch}}) {
     auto value = root.string_or(key, "");
     if (!value) return fail(value.error());
     *field = *value;
@@ -57,14 +60,17 @@ Result<Profile> load_profile(Files& files, const std::string& path) {
     auto env = root.table("env");
     if (!env) return fail(env.error());
     for (const auto& [key, value] : env->node().table) {
-      if (value.kind != TomlNode::Kind::kString) return fail(env->error(key, "a string is expected", "put it in quotes"));
+      if (value.kind != TomlNode::Kind::kString)
+        return fail(env->error(key, "a string is expected", "put it in quotes"));
       profile.env.emplace_back(key, value.string);
     }
   }
   if (root.has("allow")) {
     auto allow = root.table("allow");
     if (!allow) return fail(allow.error());
-    for (const auto& [key, field] : {std::pair{"multicast", &profile.multicast}, std::pair{"gin", &profile.gin}, std::pair{"lsa", &profile.lsa}}) {
+    for (const auto& [key, field] :
+         {std::pair{"multicast", &profile.multicast}, std::pair{"gin", &profile.gin},
+          std::pair{"lsa", &profile.lsa}}) {
       auto value = allow->boolean_or(key, *field);
       if (!value) return fail(value.error());
       *field = *value;
@@ -73,7 +79,8 @@ Result<Profile> load_profile(Files& files, const std::string& path) {
   return profile;
 }
 
-Result<std::string> find_profile(Files& files, const std::vector<std::string>& roots, std::string_view name) {
+Result<std::string> find_profile(Files& files, const std::vector<std::string>& roots,
+                                 std::string_view name) {
   if (name.find('/') != std::string_view::npos || name.ends_with(".toml")) {
     const std::string path = absolute_path(name);
     if (files.exists(path)) return path;
@@ -90,18 +97,21 @@ Result<std::string> find_profile(Files& files, const std::vector<std::string>& r
     }
   }
   const auto like = nearest(name, known);
-  return fail(ErrorCode::kNotFound, fmt::format("unknown hardware profile {}", name),
-              like ? fmt::format("did you mean {}?", *like) : fmt::format("known: {}", join(known, ", ")));
+  return fail(
+      ErrorCode::kNotFound, fmt::format("unknown hardware profile {}", name),
+      like ? fmt::format("did you mean {}?", *like) : fmt::format("known: {}", join(known, ", ")));
 }
 
-Result<SpeedOfLight> speed_of_light(const Profile& profile, const Work& work, std::string_view input_dtype) {
+Result<SpeedOfLight> speed_of_light(const Profile& profile, const Work& work,
+                                    std::string_view input_dtype) {
   SpeedOfLight out;
   // Microseconds that `amount` takes at "nominal.KEY", in units of `scale` a second.
   const auto time = [&](double amount, const std::string& key, double scale) -> Result<double> {
     if (amount <= 0) return 0.0;
     const auto rate = profile.number("nominal." + key);
     if (!rate || !(*rate > 0)) {
-      return fail(Error{ErrorCode::kNotFound, "the rate is missing, so no speed of light can be given", profile.path,
+      return fail(Error{ErrorCode::kNotFound,
+                        "the rate is missing, so no speed of light can be given", profile.path,
                         "nominal." + key, "add it to the profile"});
     }
     return amount / (*rate * scale) * 1e6;

@@ -1,4 +1,5 @@
-// A hardware profile: nominal rates (for the speed of light), measured rates (for predictions), what is allowed.
+// A hardware profile: nominal rates (for the speed of light), measured rates (for predictions),
+// what is allowed.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,15 @@ namespace sculler::task {
 
 struct Profile {
   std::string path, name, summary;
-  std::string arch;             // "sm_90a"; empty on cpu
-  int n_devices = 1;            // GPUs of one node
-  // Flat "section.key" → number, of every numeric key in the file: "nominal.hbm_bytes_s", "limits.sms".
+  std::string arch;   // "sm_90a"; empty on cpu
+  int n_devices = 1;  // GPUs of one node
+  // Flat "section.key" → number, of every numeric key in the file: "nominal.hbm_bytes_s",
+  // "limits.sms".
   std::map<std::string, double, std::less<>> numbers;
   std::vector<std::pair<std::string, std::string>> env;  // [env]
-  bool multicast = false;       // allow.multicast: NVLS, multimem, cuMulticast*
-  bool gin = false;             // allow.gin
-  bool lsa = true;              // allow.lsa: peers are load/store accessible
+  bool multicast = false;  // allow.multicast: NVLS, multimem, cuMulticast*
+  bool gin = false;        // allow.gin
+  bool lsa = true;         // allow.lsa: peers are load/store accessible
 
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
 };
@@ -34,12 +36,14 @@ struct Profile {
 [[nodiscard]] Result<std::string> find_profile(Files& files, const std::vector<std::string>& roots,
                                                std::string_view name);
 
-// Speed of light of one rank's work at nominal rates, µs: the largest of flops, HBM and link times. `bound` names it.
+// Speed of light of one rank's work at nominal rates, µs: the largest of flops, HBM and link times.
+// `bound` names it.
 struct SpeedOfLight {
   double us = 0, flops_us = 0, hbm_us = 0, link_us = 0;
   std::string bound;  // "flops", "hbm", "link"
 };
-// `input_dtype` picks the rate of the tensor cores. kNotFound where the profile lacks a rate that the work needs.
+// `input_dtype` picks the rate of the tensor cores. kNotFound where the profile lacks a rate that
+// the work needs.
 [[nodiscard]] Result<SpeedOfLight> speed_of_light(const Profile& profile, const Work& work,
                                                   std::string_view input_dtype);
 

@@ -69,7 +69,8 @@ std::string Task::baseline_path(std::string_view wanted) const {
 
 Variables Task::variables(const Problem& problem) const {
   Variables out{{"R", problem.n_ranks}};
-  for (std::size_t i = 0; i < dims.size() && i < problem.dims.size(); ++i) out[dims[i]] = problem.dims[i];
+  for (std::size_t i = 0; i < dims.size() && i < problem.dims.size(); ++i)
+    out[dims[i]] = problem.dims[i];
   return out;
 }
 
@@ -90,7 +91,12 @@ Result<Problem> Task::problem(std::string_view size, int n_ranks) const {
       auto value = integer(values[i], known);
       if (!value) return fail(value.error());
       if (*value <= 0 || *value > kMaxElements) {
-        return fail(placed_error(values[i], {ErrorCode::kBadInput, fmt::format("{} = {} is out of range", dims[i], *value), {}, {}, {}}));
+        return fail(
+            placed_error(values[i], {ErrorCode::kBadInput,
+                                     fmt::format("{} = {} is out of range", dims[i], *value),
+                                     {},
+                                     {},
+                                     {}}));
       }
       known[dims[i]] = *value;
       out.dims.push_back(*value);
@@ -101,13 +107,17 @@ Result<Problem> Task::problem(std::string_view size, int n_ranks) const {
   const auto like = nearest(size, names);
   return fail(Error{ErrorCode::kUsage, fmt::format("{} has no size {}", name, size),
                     join_path(folder, "task.toml"), "sizes",
-                    like ? fmt::format("did you mean {}?", *like) : fmt::format("choose one of {}", join(names, ", "))});
+                    like ? fmt::format("did you mean {}?", *like)
+                         : fmt::format("choose one of {}", join(names, ", "))});
 }
 
 Result<Problem> Task::draw_hidden(uint64_t seed, int index, int n_ranks) const {
   if (ranges.empty()) {
-    return fail(Error{ErrorCode::kUnsupported, "has no [ranges] to draw hidden sizes from",
-                      join_path(folder, "task.toml"), "ranges", {}});
+    return fail(Error{ErrorCode::kUnsupported,
+                      "has no [ranges] to draw hidden sizes from",
+                      join_path(folder, "task.toml"),
+                      "ranges",
+                      {}});
   }
   Random random(seed, fmt::format("{}/{}/{}", name, index, n_ranks));
   constexpr int kTries = 1000;
@@ -115,12 +125,18 @@ Result<Problem> Task::draw_hidden(uint64_t seed, int index, int n_ranks) const {
     Problem out{fmt::format("hidden-{}", index), n_ranks, {}};
     Variables known{{"R", n_ranks}};
     for (std::size_t i = 0; i < dims.size(); ++i) {
-      auto low = integer(ranges[i].min, known), high = integer(ranges[i].max, known), step = integer(ranges[i].step, known);
+      auto low = integer(ranges[i].min, known), high = integer(ranges[i].max, known),
+           step = integer(ranges[i].step, known);
       for (const auto* value : {&low, &high, &step}) {
         if (!*value) return fail(value->error());
       }
       if (*step <= 0 || *low <= 0 || *high < *low) {
-        return fail(placed_error(ranges[i].min, {ErrorCode::kBadInput, fmt::format("min {}, max {}, step {} is no range", *low, *high, *step), {}, {}, {}}));
+        return fail(placed_error(
+            ranges[i].min, {ErrorCode::kBadInput,
+                            fmt::format("min {}, max {}, step {} is no range", *low, *high, *step),
+                            {},
+                            {},
+                            {}}));
       }
       const auto count = static_cast<uint64_t>((*high - *low) / *step) + 1;
       const int64_t value = *low + *step * static_cast<int64_t>(random.below(count));
@@ -129,8 +145,10 @@ Result<Problem> Task::draw_hidden(uint64_t seed, int index, int n_ranks) const {
     }
     if (check(out)) return out;
   }
-  return fail(Error{ErrorCode::kBadInput, fmt::format("{} draws from [ranges] met no size that `requires` allows", kTries),
-                    join_path(folder, "task.toml"), "ranges", "make steps that the conditions allow"});
+  return fail(
+      Error{ErrorCode::kBadInput,
+            fmt::format("{} draws from [ranges] met no size that `requires` allows", kTries),
+            join_path(folder, "task.toml"), "ranges", "make steps that the conditions allow"});
 }
 
 Status Task::check(const Problem& problem) const {
@@ -139,7 +157,12 @@ Status Task::check(const Problem& problem) const {
     auto value = real(requirement, known);
     if (!value) return fail(value.error());
     if (*value == 0) {
-      return fail(placed_error(requirement, {ErrorCode::kUnsupported, fmt::format("size {} does not meet {}", problem.size, requirement.formula.text()), {}, {}, {}}));
+      return fail(placed_error(requirement, {ErrorCode::kUnsupported,
+                                             fmt::format("size {} does not meet {}", problem.size,
+                                                         requirement.formula.text()),
+                                             {},
+                                             {},
+                                             {}}));
     }
   }
   return {};
@@ -158,10 +181,21 @@ Result<std::vector<Buffer>> Task::buffers(const Problem& problem) const {
     if (!elements) return fail(elements.error());
     if (!row) return fail(row.error());
     if (*elements <= 0 || *elements > kMaxElements) {
-      return fail(placed_error(spec.elements, {ErrorCode::kBadInput, fmt::format("{} elements at size {}", *elements, problem.size), {}, {}, {}}));
+      return fail(placed_error(spec.elements,
+                               {ErrorCode::kBadInput,
+                                fmt::format("{} elements at size {}", *elements, problem.size),
+                                {},
+                                {},
+                                {}}));
     }
     if (*row <= 0 || *elements % *row != 0) {
-      return fail(placed_error(spec.row_elements, {ErrorCode::kBadInput, fmt::format("{} does not divide {} elements at size {}", *row, *elements, problem.size), {}, {}, {}}));
+      return fail(placed_error(
+          spec.row_elements,
+          {ErrorCode::kBadInput,
+           fmt::format("{} does not divide {} elements at size {}", *row, *elements, problem.size),
+           {},
+           {},
+           {}}));
     }
     buffer.elements = *elements;
     buffer.row_elements = *row;

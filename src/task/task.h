@@ -1,4 +1,5 @@
-// A task folder: what is optimized, at which sizes, against which baselines, and when an answer is right.
+// A task folder: what is optimized, at which sizes, against which baselines, and when an answer is
+// right.
 #pragma once
 
 #include <cstdint>
@@ -58,14 +59,16 @@ struct Task {
   std::string folder;  // absolute
   std::string name, summary;
   Kind kind = Kind::kWorkload;
-  std::vector<std::string> targets;  // "emu", "cuda", "cpu": where its candidates can run; best first is cuda
+  std::vector<std::string>
+      targets;  // "emu", "cuda", "cpu": where its candidates can run; best first is cuda
   std::vector<std::string> dims;
   int default_ranks = 1;
   std::vector<int> supported_ranks;
   Timeouts timeouts;
   int n_sets = 8;
   std::string precision_input, precision_accumulate, precision_output;
-  std::vector<std::string> families;  // input families beyond "normal" for the stress stage; empty: all
+  std::vector<std::string>
+      families;  // input families beyond "normal" for the stress stage; empty: all
   // Paths relative to the folder.
   std::string reference, expected;
   std::vector<std::string> baselines, seeds;
@@ -74,10 +77,12 @@ struct Task {
 
   // Names of [sizes.*], in order of the file.
   [[nodiscard]] std::vector<std::string> size_names() const;
-  // kNotFound with the nearest name for an unknown size; kUsage for a number of ranks that is not supported.
+  // kNotFound with the nearest name for an unknown size; kUsage for a number of ranks that is not
+  // supported.
   [[nodiscard]] Result<Problem> problem(std::string_view size, int n_ranks) const;
-  // Draws from [ranges]: the same (seed, index, n_ranks) give the same size; `requires` holds. The first draws after a
-  // seed's 0 cover lowest and highest bounds as well as the middle. kUnsupported where the task has no ranges.
+  // Draws from [ranges]: the same (seed, index, n_ranks) give the same size; `requires` holds. The
+  // first draws after a seed's 0 cover lowest and highest bounds as well as the middle.
+  // kUnsupported where the task has no ranges.
   [[nodiscard]] Result<Problem> draw_hidden(uint64_t seed, int index, int n_ranks) const;
   // Does `requires` hold? The error names the condition that does not.
   [[nodiscard]] Status check(const Problem& problem) const;
@@ -116,16 +121,18 @@ struct Task {
   [[nodiscard]] Variables variables(const Problem& problem) const;
 };
 
-// Reads FOLDER/task.toml and checks it: every formula is evaluated at every size and supported number of ranks, every
-// file that it names exists, unknown keys are named with the nearest known one.
+// Reads FOLDER/task.toml and checks it: every formula is evaluated at every size and supported
+// number of ranks, every file that it names exists, unknown keys are named with the nearest known
+// one.
 [[nodiscard]] Result<Task> load_task(Files& files, const std::string& folder);
 
 struct TaskEntry {
   std::string name, folder, kind, summary;
 };
-// Every folder with a task.toml below ROOT/workloads and ROOT/kernels, by name. Broken ones are listed with the error
-// in `summary`.
-[[nodiscard]] std::vector<TaskEntry> list_tasks(Files& files, const std::vector<std::string>& roots);
+// Every folder with a task.toml below ROOT/workloads and ROOT/kernels, by name. Broken ones are
+// listed with the error in `summary`.
+[[nodiscard]] std::vector<TaskEntry> list_tasks(Files& files,
+                                                const std::vector<std::string>& roots);
 // `name` is a task's name or the path of a folder. kUnknownTask with the nearest name.
 [[nodiscard]] Result<std::string> find_task(Files& files, const std::vector<std::string>& roots,
                                             std::string_view name);

@@ -14,15 +14,18 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::optional<std::string> ClockJudge::impossible(uint64_t sent_ns, const std::vector<RankClock>& ranks, int& rank) {
+std::optional<std::string> ClockJudge::impossible(uint64_t sent_ns,
+                                                  const std::vector<RankClock>& ranks, int& rank) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankClock& c = ranks[r];
     rank = static_cast<int>(r);
     if (c.announced_ns < sent_ns) return "says that its region opened before Run was sent";
-    if (c.announced_ns > c.opened_received_ns) return "says that its region opened after the message about it arrived";
+    if (c.announced_ns > c.opened_received_ns)
+      return "says that its region opened after the message about it arrived";
     if (c.start_ns < c.announced_ns) return "says that it started before its region opened";
     if (c.end_ns < c.start_ns) return "says that it ended before it started";
-    if (c.end_ns > c.done_received_ns) return "says that it ended after the message about it arrived";
+    if (c.end_ns > c.done_received_ns)
+      return "says that it ended after the message about it arrived";
   }
   rank = -1;
   return std::nullopt;
@@ -53,7 +56,8 @@ void ClockJudge::calibrate(uint64_t sent_ns, const std::vector<RankClock>& ranks
   offsets_.push_back(static_cast<double>(offset));
 }
 
-void ClockJudge::judge(uint64_t sent_ns, bool delayed, const std::vector<RankClock>& ranks, IterationResult& result) {
+void ClockJudge::judge(uint64_t sent_ns, bool delayed, const std::vector<RankClock>& ranks,
+                       IterationResult& result) {
   const Spans s = spans(sent_ns, ranks);
   uint64_t start = UINT64_MAX, last_done = 0;
   for (const RankClock& c : ranks) {
@@ -65,10 +69,12 @@ void ClockJudge::judge(uint64_t sent_ns, bool delayed, const std::vector<RankClo
   result.region_ns = s.close;
   result.clocks_agree = true;
   result.ranks.clear();
-  for (const RankClock& c : ranks) result.ranks.push_back({c.start_ns - start, c.end_ns - start, c.event_ns});
+  for (const RankClock& c : ranks)
+    result.ranks.push_back({c.start_ns - start, c.end_ns - start, c.event_ns});
   if (delayed || offsets_.empty()) return;
 
-  // Done that claims to be earlier than it came, and work that was done before the region was said to be open.
+  // Done that claims to be earlier than it came, and work that was done before the region was said
+  // to be open.
   const uint64_t allowed = slack(s.latency);
   const uint64_t close_limit = s.latency + close_offset_ns_ + allowed;
   const uint64_t open_limit = open_offset_ns_ + allowed;
@@ -88,15 +94,17 @@ uint64_t ClockJudge::typical_offset_ns() const {
 }
 
 std::optional<std::string> ClockJudge::systematic() const {
-  // Preemption makes single iterations disagree, a loaded machine makes short ones disagree by its time slices; every one
-  // of them was corrected already. Only a median beyond both is called a lie.
+  // Preemption makes single iterations disagree, a loaded machine makes short ones disagree by its
+  // time slices; every one of them was corrected already. Only a median beyond both is called a
+  // lie.
   constexpr double kTimeSlices = 20e6;
   if (excess_ns_.size() < 5) return std::nullopt;
   const double excess = median(excess_ns_), claimed = median(claimed_ns_);
   if (excess <= std::max(claimed, kTimeSlices)) return std::nullopt;
-  return "the ranks claim " + std::to_string(static_cast<uint64_t>(claimed / 1000)) + " us a run, the checker's clock shows " +
-         std::to_string(static_cast<uint64_t>(excess / 1000)) + " us more in most of " + std::to_string(excess_ns_.size()) +
-         " iterations";
+  return "the ranks claim " + std::to_string(static_cast<uint64_t>(claimed / 1000)) +
+         " us a run, the checker's clock shows " +
+         std::to_string(static_cast<uint64_t>(excess / 1000)) + " us more in most of " +
+         std::to_string(excess_ns_.size()) + " iterations";
 }
 
 }  // namespace sculler::verify

@@ -17,7 +17,8 @@ namespace sculler::verify {
 
 void fill_host(const BufferSpec& b, uint64_t key, void* data) {
   for (uint64_t i = 0; i < b.elements; ++i)
-    sculler_store_bits(data, i, b.dtype, sculler_element(key, i, b.row_elements, b.family, b.dtype));
+    sculler_store_bits(data, i, b.dtype,
+                       sculler_element(key, i, b.row_elements, b.family, b.dtype));
 }
 
 void poison_host(const BufferSpec& b, void* data) {
@@ -28,12 +29,15 @@ void poison_host(const BufferSpec& b, void* data) {
 uint64_t changed_host(const BufferSpec& b, uint64_t key, const void* data) {
   uint64_t changed = 0;
   for (uint64_t i = 0; i < b.elements; ++i) {
-    if (sculler_load_bits(data, i, b.dtype) != sculler_element(key, i, b.row_elements, b.family, b.dtype)) ++changed;
+    if (sculler_load_bits(data, i, b.dtype) !=
+        sculler_element(key, i, b.row_elements, b.family, b.dtype))
+      ++changed;
   }
   return changed;
 }
 
-Comparison compare_host(const BufferSpec& b, const void* data, const ExpectedBuffer& expected, const Tolerance& tolerance) {
+Comparison compare_host(const BufferSpec& b, const void* data, const ExpectedBuffer& expected,
+                        const Tolerance& tolerance) {
   Comparison c;
   c.cap = std::max(tolerance.max_abs, expected.peak * sculler_peak_fraction(b.dtype));
   const uint32_t poison = sculler_poison(b.dtype);
@@ -45,7 +49,8 @@ Comparison compare_host(const BufferSpec& b, const void* data, const ExpectedBuf
   double squares = 0;
   bool finite = true;
   for (uint64_t i = 0; i < b.elements; ++i) {
-    const double error = std::abs(sculler_bits_value(sculler_load_bits(data, i, b.dtype), b.dtype) - expected.values[i]);
+    const double error = std::abs(sculler_bits_value(sculler_load_bits(data, i, b.dtype), b.dtype) -
+                                  expected.values[i]);
     if (!(error <= std::numeric_limits<double>::max())) finite = false;
     else {
       squares += error * error;
@@ -64,11 +69,15 @@ Comparison compare_host(const BufferSpec& b, const void* data, const ExpectedBuf
 }
 
 HostDevice::HostDevice(const JobSpec& job, Reference& reference)
-    : job_(job), reference_(reference),
-      mapped_(static_cast<std::size_t>(job.n_ranks) * static_cast<std::size_t>(job.n_sets) * job.buffers.size(), nullptr) {}
+    : job_(job),
+      reference_(reference),
+      mapped_(static_cast<std::size_t>(job.n_ranks) * static_cast<std::size_t>(job.n_sets) *
+                  job.buffers.size(),
+              nullptr) {}
 
 std::size_t HostDevice::index(int rank, int set, int buffer) const {
-  return (static_cast<std::size_t>(rank) * static_cast<std::size_t>(job_.n_sets) + static_cast<std::size_t>(set)) *
+  return (static_cast<std::size_t>(rank) * static_cast<std::size_t>(job_.n_sets) +
+          static_cast<std::size_t>(set)) *
              job_.buffers.size() +
          static_cast<std::size_t>(buffer);
 }
@@ -79,11 +88,13 @@ void* HostDevice::at(int rank, int set, int buffer) const {
   return data;
 }
 
-Status HostDevice::adopt(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd fd) {
+Status HostDevice::adopt(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
+                         rank::UniqueFd fd) {
   const BufferSpec& b = job_.buffers.at(static_cast<std::size_t>(buffer));
   if (bytes < b.bytes) {
-    return fail(ErrorCode::kProtocol, "rank " + std::to_string(rank) + " announced " + std::to_string(bytes) +
-                                          " bytes for " + b.name + ", which needs " + std::to_string(b.bytes));
+    return fail(ErrorCode::kProtocol, "rank " + std::to_string(rank) + " announced " +
+                                          std::to_string(bytes) + " bytes for " + b.name +
+                                          ", which needs " + std::to_string(b.bytes));
   }
   auto mapped = map(rank, set, buffer, address, bytes, std::move(fd));
   if (!mapped) return fail(mapped.error());
@@ -128,7 +139,8 @@ Status HostDevice::poison_outputs(int rank, int set) {
 Result<Comparison> HostDevice::compare(int rank, int set, int buffer, int content) {
   auto expected = reference_.expected(content, rank, buffer);
   if (!expected) return fail(expected.error());
-  return compare_host(job_.buffers.at(static_cast<std::size_t>(buffer)), at(rank, set, buffer), **expected, job_.tolerance);
+  return compare_host(job_.buffers.at(static_cast<std::size_t>(buffer)), at(rank, set, buffer),
+                      **expected, job_.tolerance);
 }
 
 Result<uint64_t> HostDevice::changed_inputs(int rank, int set, int content) {
@@ -137,8 +149,10 @@ Result<uint64_t> HostDevice::changed_inputs(int rank, int set, int content) {
     if (job_.buffers[i].role != Role::kInput) continue;
     const int buffer = static_cast<int>(i);
     const auto* kept = kept_input(rank, buffer, content);
-    if (kept != nullptr && std::memcmp(kept->data(), at(rank, set, buffer), kept->size()) == 0) continue;
-    changed += changed_host(job_.buffers[i], input_key(job_, rank, buffer, content), at(rank, set, buffer));
+    if (kept != nullptr && std::memcmp(kept->data(), at(rank, set, buffer), kept->size()) == 0)
+      continue;
+    changed += changed_host(job_.buffers[i], input_key(job_, rank, buffer, content),
+                            at(rank, set, buffer));
   }
   return changed;
 }
@@ -161,21 +175,27 @@ MemfdDevice::~MemfdDevice() {
   for (const auto& [data, bytes] : maps_) ::munmap(data, bytes);
 }
 
-Result<void*> MemfdDevice::map(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd fd) {
+Result<void*> MemfdDevice::map(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
+                               rank::UniqueFd fd) {
   (void)set, (void)buffer, (void)address;
   const auto refuse = [&](const std::string& why) {
-    return fail(ErrorCode::kProtocol, "rank " + std::to_string(rank) + " sent a buffer that " + why);
+    return fail(ErrorCode::kProtocol,
+                "rank " + std::to_string(rank) + " sent a buffer that " + why);
   };
   struct stat info{};
   if (!fd || ::fstat(fd.get(), &info) != 0) return refuse("has no descriptor");
   // Without the seal a rank could shrink the file under the checker's feet.
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return refuse("is no memfd sealed against shrinking");
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return refuse("is no memfd sealed against shrinking");
   if (static_cast<uint64_t>(info.st_size) < bytes) return refuse("is smaller than announced");
-  if (!files_.emplace(static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino)).second)
+  if (!files_.emplace(static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino))
+           .second)
     return refuse("it sent already");
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
-  if (data == MAP_FAILED) return fail(ErrorCode::kIo, std::string("mmap of a buffer: ") + std::strerror(errno));
+  void* data =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  if (data == MAP_FAILED)
+    return fail(ErrorCode::kIo, std::string("mmap of a buffer: ") + std::strerror(errno));
   maps_.emplace_back(data, bytes);
   return data;
 }

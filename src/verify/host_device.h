@@ -1,4 +1,5 @@
-// A Device whose buffers this process can read and write through pointers: memfds on cpu, the emulated memory on emu.
+// A Device whose buffers this process can read and write through pointers: memfds on cpu, the
+// emulated memory on emu.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@
 
 namespace sculler::verify {
 
-// Element by element, NaN-safe. Counts poison from the end first, so that a writer that still runs is seen.
+// Element by element, NaN-safe. Counts poison from the end first, so that a writer that still runs
+// is seen.
 Comparison compare_host(const BufferSpec& buffer, const void* data, const ExpectedBuffer& expected,
                         const Tolerance& tolerance);
 // Poison and changed elements.
@@ -25,7 +27,8 @@ class HostDevice : public Device {
  public:
   // Both outlive the object.
   HostDevice(const JobSpec& job, Reference& reference);
-  Status adopt(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd fd) override;
+  Status adopt(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
+               rank::UniqueFd fd) override;
   Status fill(int rank, int set, int buffer, int content) override;
   Status poison_outputs(int rank, int set) override;
   Result<Comparison> compare(int rank, int set, int buffer, int content) override;
@@ -35,7 +38,8 @@ class HostDevice : public Device {
 
  protected:
   // The buffer in this process; stays valid until the device is destroyed.
-  virtual Result<void*> map(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd fd) = 0;
+  virtual Result<void*> map(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
+                            rank::UniqueFd fd) = 0;
   // Told after [data, data + bytes) was written by the checker (emu: marks it initialised).
   virtual void written(int rank, void* data, uint64_t bytes, bool poison) {
     (void)rank, (void)data, (void)bytes, (void)poison;
@@ -45,12 +49,12 @@ class HostDevice : public Device {
 
  private:
   [[nodiscard]] std::size_t index(int rank, int set, int buffer) const;
-  // The bytes of an input, kept where they are small: emulated jobs fill the same contents again and again. Null where
-  // they are not kept.
+  // The bytes of an input, kept where they are small: emulated jobs fill the same contents again
+  // and again. Null where they are not kept.
   const std::vector<std::byte>* kept_input(int rank, int buffer, int content);
   Reference& reference_;
   std::vector<void*> mapped_;
-  std::map<uint64_t, std::vector<std::byte>> inputs_;   // by stream key
+  std::map<uint64_t, std::vector<std::byte>> inputs_;  // by stream key
   uint64_t inputs_bytes_ = 0;
 };
 
@@ -61,11 +65,12 @@ class MemfdDevice final : public HostDevice {
   ~MemfdDevice() override;
 
  protected:
-  Result<void*> map(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd fd) override;
+  Result<void*> map(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
+                    rank::UniqueFd fd) override;
 
  private:
   std::vector<std::pair<void*, uint64_t>> maps_;
-  std::set<std::pair<uint64_t, uint64_t>> files_;   // (device, inode): one file is one buffer
+  std::set<std::pair<uint64_t, uint64_t>> files_;  // (device, inode): one file is one buffer
 };
 
 }  // namespace sculler::verify

@@ -18,7 +18,8 @@ constexpr std::string_view kOrigin = "job.json";
 template <class Value, std::size_t N>
 using Names = std::array<std::pair<std::string_view, Value>, N>;
 
-constexpr Names<Target, 3> kTargets{{{"cuda", Target::kCuda}, {"emu", Target::kEmu}, {"cpu", Target::kCpu}}};
+constexpr Names<Target, 3> kTargets{
+    {{"cuda", Target::kCuda}, {"emu", Target::kEmu}, {"cpu", Target::kCpu}}};
 constexpr Names<Mode, 2> kModes{{{"check", Mode::kCheck}, {"bench", Mode::kBench}}};
 constexpr Names<Role, 4> kRoles{{{"input", Role::kInput},
                                  {"output", Role::kOutput},
@@ -57,7 +58,8 @@ std::string_view name_of(const Names<Value, N>& names, Value value) {
 // Collects the first error, so that a list of reads stays a list.
 class Reader {
  public:
-  explicit Reader(const json& object, std::string prefix = {}) : object_(object), prefix_(std::move(prefix)) {}
+  explicit Reader(const json& object, std::string prefix = {})
+      : object_(object), prefix_(std::move(prefix)) {}
   int64_t integer(std::string_view key, int64_t low, int64_t high) {
     return take(get_int(object_, key, kOrigin, low, high), int64_t{0});
   }
@@ -74,12 +76,15 @@ class Reader {
   double number_or(std::string_view key, double fallback) {
     return find_member(object_, key) == nullptr ? fallback : number(key);
   }
-  std::string text(std::string_view key) { return take(get_string(object_, key, kOrigin), std::string()); }
+  std::string text(std::string_view key) {
+    return take(get_string(object_, key, kOrigin), std::string());
+  }
   std::string text_or(std::string_view key, std::string fallback) {
     return find_member(object_, key) == nullptr ? fallback : text(key);
   }
   bool flag_or(std::string_view key, bool fallback) {
-    return find_member(object_, key) == nullptr ? fallback : take(get_bool(object_, key, kOrigin), false);
+    return find_member(object_, key) == nullptr ? fallback
+                                                : take(get_bool(object_, key, kOrigin), false);
   }
   template <class T>
   T take(Result<T> result, T fallback) {
@@ -110,10 +115,12 @@ Result<BufferSpec> parse_buffer(const json& object, const std::string& where) {
   b.bytes = static_cast<uint64_t>(in.integer("bytes", 1, kMost));
   b.row_elements = static_cast<uint64_t>(in.integer_or("row_elements", 0, 0, kMost));
   b.replicated = in.text_or("content", "per_rank") == "replicated";
-  b.family = in.take(named(kFamilies, in.text_or("family", "normal"), "family"), uint32_t{SCULLER_NORMAL});
+  b.family =
+      in.take(named(kFamilies, in.text_or("family", "normal"), "family"), uint32_t{SCULLER_NORMAL});
   if (in.error()) return fail(*in.error());
   if (b.row_elements == 0) b.row_elements = b.elements;
-  if (b.elements % b.row_elements != 0) return fail(bad(where + ".row_elements", "does not divide `elements`"));
+  if (b.elements % b.row_elements != 0)
+    return fail(bad(where + ".row_elements", "does not divide `elements`"));
   if (b.bytes != b.elements * sculler_dtype_bytes(b.dtype))
     return fail(bad(where + ".bytes", "is not `elements` times the size of the dtype"));
   return b;
@@ -146,7 +153,8 @@ double double_of(const json& object, std::string_view key) {
   const json* member = find_member(object, key);
   if (member == nullptr) return 0;
   if (member->is_string()) {
-    return *member == "nan" ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+    return *member == "nan" ? std::numeric_limits<double>::quiet_NaN()
+                            : std::numeric_limits<double>::infinity();
   }
   return member->is_number() ? member->get<double>() : 0;
 }
@@ -206,7 +214,8 @@ Result<JobSpec> parse_job(std::string_view text) {
   if (!problem) return fail(problem.error());
   auto dims = get_array(**problem, "dims", kOrigin);
   if (!dims) return fail(dims.error());
-  if ((*dims)->size() > SCULLER_MAX_DIMS) return fail(bad("problem.dims", "more than 16 dimensions"));
+  if ((*dims)->size() > SCULLER_MAX_DIMS)
+    return fail(bad("problem.dims", "more than 16 dimensions"));
   job.problem.abi_version = SCULLER_ABI_VERSION;
   for (const json& d : **dims) {
     if (!d.is_number_integer()) return fail(bad("problem.dims", "not an integer"));
@@ -215,7 +224,8 @@ Result<JobSpec> parse_job(std::string_view text) {
 
   auto buffers = get_array(root, "buffers", kOrigin);
   if (!buffers) return fail(buffers.error());
-  if ((*buffers)->empty() || (*buffers)->size() > 32) return fail(bad("buffers", "1 to 32 buffers"));
+  if ((*buffers)->empty() || (*buffers)->size() > 32)
+    return fail(bad("buffers", "1 to 32 buffers"));
   for (const json& entry : **buffers) {
     auto b = parse_buffer(entry, "buffers[" + std::to_string(job.buffers.size()) + "]");
     if (!b) return fail(b.error());
@@ -266,7 +276,8 @@ Result<JobSpec> parse_job(std::string_view text) {
       for (const json& entry : *list)
         if (entry.is_number_integer()) job.cuda_devices.push_back(entry.get<int>());
   }
-  if (const json* e = find_member(root, "emu"); e != nullptr && e->is_object()) job.emu_json = dump_json(*e);
+  if (const json* e = find_member(root, "emu"); e != nullptr && e->is_object())
+    job.emu_json = dump_json(*e);
   return job;
 }
 
@@ -286,7 +297,8 @@ std::string print_job(const JobSpec& job) {
             {"reference_rows", job.reference_rows},
             {"expected", job.expected},
             {"expected_cache", job.expected_cache},
-            {"tolerance", {{"relative_l2", job.tolerance.relative_l2}, {"max_abs", job.tolerance.max_abs}}},
+            {"tolerance",
+             {{"relative_l2", job.tolerance.relative_l2}, {"max_abs", job.tolerance.max_abs}}},
             {"deadlines_ms",
              {{"start", job.deadlines.start_ms},
               {"setup", job.deadlines.setup_ms},
@@ -297,8 +309,11 @@ std::string print_job(const JobSpec& job) {
               {"slack_ns", job.clock.slack_ns},
               {"slack_fraction", job.clock.slack_fraction}}},
             {"cuda",
-             {{"libraries", job.cuda_libraries}, {"devices", job.cuda_devices}, {"flush_l2", job.flush_l2}}}};
-  root["problem"]["dims"] = std::vector<int64_t>(job.problem.dim, job.problem.dim + job.problem.n_dims);
+             {{"libraries", job.cuda_libraries},
+              {"devices", job.cuda_devices},
+              {"flush_l2", job.flush_l2}}}};
+  root["problem"]["dims"] =
+      std::vector<int64_t>(job.problem.dim, job.problem.dim + job.problem.n_dims);
   root["buffers"] = json::array();
   for (const BufferSpec& b : job.buffers) {
     root["buffers"].push_back({{"name", b.name},
@@ -333,9 +348,14 @@ std::vector<double> usable_latencies(const std::vector<IterationResult>& iterati
 }
 
 std::string print_outcome(const Outcome& outcome) {
-  json root{{"status", outcome.status}, {"message", outcome.message},     {"advice", outcome.advice},
-            {"rank", outcome.rank},     {"where", outcome.where},         {"buffer", outcome.buffer},
-            {"sync_hash", outcome.sync_hash}, {"schedule", outcome.schedule},
+  json root{{"status", outcome.status},
+            {"message", outcome.message},
+            {"advice", outcome.advice},
+            {"rank", outcome.rank},
+            {"where", outcome.where},
+            {"buffer", outcome.buffer},
+            {"sync_hash", outcome.sync_hash},
+            {"schedule", outcome.schedule},
             {"clock_offset_ns", outcome.clock_offset_ns}};
   root["errors"] = {{"relative_l2", double_json(outcome.errors.relative_l2)},
                     {"max_abs", double_json(outcome.errors.max_abs)},
@@ -378,8 +398,10 @@ Result<Outcome> parse_outcome(std::string_view text) {
   auto parsed = parse_json(text, "result", std::size_t{16} << 20);
   if (!parsed) return fail(parsed.error());
   const json& root = *parsed;
-  auto status = root.is_object() ? get_string(root, "status", "result")
-                                 : Result<std::string>(fail(ErrorCode::kProtocol, "the result is not an object"));
+  auto status =
+      root.is_object()
+          ? get_string(root, "status", "result")
+          : Result<std::string>(fail(ErrorCode::kProtocol, "the result is not an object"));
   if (!status) return fail(status.error());
   Outcome out;
   out.status = *status;
@@ -425,15 +447,18 @@ Result<Outcome> parse_outcome(std::string_view text) {
   if (const json* list = find_member(root, "findings"); list != nullptr && list->is_array()) {
     for (const json& f : *list) {
       if (!f.is_object()) continue;
-      out.findings.push_back({string_or(f, "kind", ""), string_or(f, "text", ""), string_or(f, "file", ""),
-                              string_or(f, "other_file", ""), static_cast<int>(int_or(f, "line", 0)),
-                              static_cast<int>(int_or(f, "other_line", 0)),
-                              static_cast<int>(int_or(f, "rank", -1))});
+      out.findings.push_back(
+          {string_or(f, "kind", ""), string_or(f, "text", ""), string_or(f, "file", ""),
+           string_or(f, "other_file", ""), static_cast<int>(int_or(f, "line", 0)),
+           static_cast<int>(int_or(f, "other_line", 0)), static_cast<int>(int_or(f, "rank", -1))});
     }
   }
-  if (const json* c = find_member(root, "counters"); c != nullptr && c->is_object()) out.counters_json = dump_json(*c);
-  if (const json* t = find_member(root, "trace"); t != nullptr && t->is_object()) out.trace_json = dump_json(*t);
-  if (const json* p = find_member(root, "predicted"); p != nullptr && p->is_object()) out.predicted_json = dump_json(*p);
+  if (const json* c = find_member(root, "counters"); c != nullptr && c->is_object())
+    out.counters_json = dump_json(*c);
+  if (const json* t = find_member(root, "trace"); t != nullptr && t->is_object())
+    out.trace_json = dump_json(*t);
+  if (const json* p = find_member(root, "predicted"); p != nullptr && p->is_object())
+    out.predicted_json = dump_json(*p);
   return out;
 }
 

@@ -1,4 +1,5 @@
-// sculler-verify JOB.json: the trusted process of one job on cuda and cpu. docs/internals.md, "Launch".
+// sculler-verify JOB.json: the trusted process of one job on cuda and cpu. docs/internals.md,
+// "Launch".
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -45,7 +46,8 @@ void bench(const JobSpec& job, Ranks& ranks, Device& device) {
     if (order == "quit") break;
     const auto count = order.starts_with("go ") ? parse_int(trim(order.substr(3))) : std::nullopt;
     if (!count || *count < 1 || *count > 100'000) {
-      return answer(broken(Error{ErrorCode::kUsage, "'" + std::string(order) + "' is neither `go N` nor `quit`"}));
+      return answer(broken(
+          Error{ErrorCode::kUsage, "'" + std::string(order) + "' is neither `go N` nor `quit`"}));
     }
     for (int64_t i = 0; good && i < *count; ++i) good = session.iterate(session.draw(false));
     answer(session.outcome());
@@ -95,8 +97,6 @@ int main(int argc, char** argv) {
   }
   try {
     if (auto done = run(argv[1]); !done) answer(broken(done.error()));
-  } catch (const std::exception& e) {
-    answer(broken(Error{ErrorCode::kInternal, e.what()}));
-  }
+  } catch (const std::exception& e) { answer(broken(Error{ErrorCode::kInternal, e.what()})); }
   return 0;
 }

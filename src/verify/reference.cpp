@@ -32,13 +32,15 @@ void summarize(ExpectedBuffer& e) {
 }  // namespace
 
 double relative_l2(double error_squares, double expected_norm, uint64_t elements, uint32_t dtype) {
-  const double floor = std::sqrt(static_cast<double>(elements)) * (dtype == SCULLER_F16 ? 6.2e-5 : 1.2e-38);
+  const double floor =
+      std::sqrt(static_cast<double>(elements)) * (dtype == SCULLER_F16 ? 6.2e-5 : 1.2e-38);
   return std::sqrt(error_squares) / std::max(expected_norm, floor);
 }
 
 uint64_t input_key(const JobSpec& job, int rank, int buffer, int content) {
   const bool replicated = job.buffers[static_cast<std::size_t>(buffer)].replicated;
-  return sculler_fill_key(job.seed, static_cast<uint32_t>(content), replicated ? 0u : static_cast<uint32_t>(rank),
+  return sculler_fill_key(job.seed, static_cast<uint32_t>(content),
+                          replicated ? 0u : static_cast<uint32_t>(rank),
                           static_cast<uint32_t>(buffer));
 }
 
@@ -47,7 +49,8 @@ std::vector<std::byte> make_input(const JobSpec& job, int rank, int buffer, int 
   std::vector<std::byte> data(b.bytes);
   const uint64_t key = input_key(job, rank, buffer, content);
   for (uint64_t i = 0; i < b.elements; ++i)
-    sculler_store_bits(data.data(), i, b.dtype, sculler_element(key, i, b.row_elements, b.family, b.dtype));
+    sculler_store_bits(data.data(), i, b.dtype,
+                       sculler_element(key, i, b.row_elements, b.family, b.dtype));
   return data;
 }
 
@@ -62,13 +65,14 @@ Result<std::unique_ptr<Reference>> Reference::load(const JobSpec& job) {
   self->library_ = dlopen(job.reference.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (self->library_ == nullptr) {
     const char* why = dlerror();
-    return fail(Error{ErrorCode::kNotFound, why != nullptr ? why : "cannot be loaded", job.reference, "reference",
+    return fail(Error{ErrorCode::kNotFound, why != nullptr ? why : "cannot be loaded",
+                      job.reference, "reference",
                       "build the task's reference.cpp into a shared object"});
   }
   void* symbol = dlsym(self->library_, "sculler_reference");
   if (symbol == nullptr) {
-    return fail(Error{ErrorCode::kVersion, "exports no sculler_reference", job.reference, "reference",
-                      "declare it extern \"C\" as docs/internals.md shows"});
+    return fail(Error{ErrorCode::kVersion, "exports no sculler_reference", job.reference,
+                      "reference", "declare it extern \"C\" as docs/internals.md shows"});
   }
   self->function_ = reinterpret_cast<Function>(symbol);
   Sha256 hash;
@@ -77,7 +81,8 @@ Result<std::unique_ptr<Reference>> Reference::load(const JobSpec& job) {
   for (uint32_t d = 0; d < job.problem.n_dims; ++d) hash.field(std::to_string(job.problem.dim[d]));
   for (const BufferSpec& b : job.buffers) {
     hash.field(b.name).field(std::to_string(b.elements)).field(std::to_string(b.row_elements));
-    hash.field(std::to_string(b.dtype) + " " + std::to_string(b.family) + (b.replicated ? " r" : " p"));
+    hash.field(std::to_string(b.dtype) + " " + std::to_string(b.family) +
+               (b.replicated ? " r" : " p"));
     hash.field(std::to_string(static_cast<int>(b.role)));
   }
   self->key_ = hash.hex();
@@ -93,13 +98,15 @@ const std::vector<std::vector<std::byte>>& Reference::inputs(int content) {
   inputs_.clear();
   for (int r = 0; r < job_.n_ranks; ++r) {
     for (std::size_t b = 0; b < job_.buffers.size(); ++b)
-      if (is_input(job_.buffers[b])) inputs_.push_back(make_input(job_, r, static_cast<int>(b), content));
+      if (is_input(job_.buffers[b]))
+        inputs_.push_back(make_input(job_, r, static_cast<int>(b), content));
   }
   inputs_content_ = content;
   return inputs_;
 }
 
-Result<std::vector<double>> Reference::rows(int content, int rank, int buffer, const std::vector<int64_t>& rows) {
+Result<std::vector<double>> Reference::rows(int content, int rank, int buffer,
+                                            const std::vector<int64_t>& rows) {
   std::vector<const void*> in;
   for (const auto& data : inputs(content)) in.push_back(data.data());
   std::vector<std::vector<double>> values;
@@ -136,8 +143,10 @@ Status Reference::compute(int content, int rank) {
     n_rows = std::max(n_rows, static_cast<int64_t>(spec.elements / spec.row_elements));
     out.push_back(e.values.data());
   }
-  const int code = function_(&job_.problem, job_.n_ranks, rank, in.data(), out.data(), nullptr, n_rows);
-  if (code != 0) return fail(ErrorCode::kInternal, "sculler_reference returned " + std::to_string(code));
+  const int code =
+      function_(&job_.problem, job_.n_ranks, rank, in.data(), out.data(), nullptr, n_rows);
+  if (code != 0)
+    return fail(ErrorCode::kInternal, "sculler_reference returned " + std::to_string(code));
   ++computed_;
   for (auto& [b, e] : made) {
     summarize(e);
@@ -147,8 +156,8 @@ Status Reference::compute(int content, int rank) {
 }
 
 std::string Reference::cache_path(int content, int rank) const {
-  return join_path(job_.expected_cache, key_.substr(0, 32) + "-" + std::to_string(content) + "-" + std::to_string(rank) +
-                                            ".expected");
+  return join_path(job_.expected_cache, key_.substr(0, 32) + "-" + std::to_string(content) + "-" +
+                                            std::to_string(rank) + ".expected");
 }
 
 bool Reference::load_cached(int content, int rank) {
@@ -163,7 +172,8 @@ bool Reference::load_cached(int content, int rank) {
   uint64_t magic = 0;
   std::memcpy(&magic, text->data(), 8);
   const std::string_view body(text->data() + 72, total * sizeof(double));
-  if (magic != kCacheMagic || sha256_hex(body) != std::string_view(text->data() + 8, 64)) return false;
+  if (magic != kCacheMagic || sha256_hex(body) != std::string_view(text->data() + 8, 64))
+    return false;
   const char* from = body.data();
   for (std::size_t b = 0; b < job_.buffers.size(); ++b) {
     if (!is_output(job_.buffers[b])) continue;
@@ -184,14 +194,16 @@ void Reference::save_cached(int content, int rank) {
     const auto it = held_.find({rank, static_cast<int>(b)});
     if (it == held_.end()) continue;
     if (body.size() + it->second.values.size() * sizeof(double) > kLargestCached) return;
-    body.append(reinterpret_cast<const char*>(it->second.values.data()), it->second.values.size() * sizeof(double));
+    body.append(reinterpret_cast<const char*>(it->second.values.data()),
+                it->second.values.size() * sizeof(double));
   }
   std::string text(8, '\0');
   std::memcpy(text.data(), &kCacheMagic, 8);
   text += sha256_hex(body);
   text += body;
   // A cache that cannot be written only costs time.
-  if (real_files().mkdirs(job_.expected_cache)) (void)real_files().write_atomic(cache_path(content, rank), text);
+  if (real_files().mkdirs(job_.expected_cache))
+    (void)real_files().write_atomic(cache_path(content, rank), text);
 }
 
 Result<const ExpectedBuffer*> Reference::expected(int content, int rank, int buffer) {
@@ -212,7 +224,8 @@ Result<const ExpectedBuffer*> Reference::expected(int content, int rank, int buf
     }
     it = held_.find({source, buffer});
   }
-  if (it == held_.end()) return fail(ErrorCode::kInternal, "no expected values of buffer " + std::to_string(buffer));
+  if (it == held_.end())
+    return fail(ErrorCode::kInternal, "no expected values of buffer " + std::to_string(buffer));
   return &it->second;
 }
 

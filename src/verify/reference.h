@@ -1,5 +1,5 @@
-// Expected outputs in float64 from a task's reference.so, kept in memory and in a cache of files that all candidates
-// share. Trusted task code in a trusted process.
+// Expected outputs in float64 from a task's reference.so, kept in memory and in a cache of files
+// that all candidates share. Trusted task code in a trusted process.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ uint64_t input_key(const JobSpec& job, int rank, int buffer, int content);
 // One output of one rank.
 struct ExpectedBuffer {
   std::vector<double> values;
-  double peak = 0;   // largest finite magnitude
-  double norm = 0;   // square root of the sum of squares
+  double peak = 0;  // largest finite magnitude
+  double norm = 0;  // square root of the sum of squares
 };
 
-// |error| / |expected|, where errors below the smallest normal number of the dtype count nothing against a zero: flushing
-// denormals is allowed.
+// |error| / |expected|, where errors below the smallest normal number of the dtype count nothing
+// against a zero: flushing denormals is allowed.
 double relative_l2(double error_squares, double expected_norm, uint64_t elements, uint32_t dtype);
 
 class Reference {
@@ -40,13 +40,15 @@ class Reference {
   // All rows of one output buffer. The pointer stays valid until another content is asked for.
   Result<const ExpectedBuffer*> expected(int content, int rank, int buffer);
   // The listed rows of one output buffer, not cached: rows.size() * row_elements values.
-  Result<std::vector<double>> rows(int content, int rank, int buffer, const std::vector<int64_t>& rows);
+  Result<std::vector<double>> rows(int content, int rank, int buffer,
+                                   const std::vector<int64_t>& rows);
   // Hash of everything that decides expected values, as text for cache keys.
   [[nodiscard]] const std::string& key() const { return key_; }
   [[nodiscard]] uint64_t computed() const { return computed_; }
 
  private:
-  using Function = int (*)(const sculler_problem*, int, int, const void* const*, void* const*, const int64_t*, int64_t);
+  using Function = int (*)(const sculler_problem*, int, int, const void* const*, void* const*,
+                           const int64_t*, int64_t);
   explicit Reference(const JobSpec& job) : job_(job) {}
   Status compute(int content, int rank);
   const std::vector<std::vector<std::byte>>& inputs(int content);
@@ -59,8 +61,8 @@ class Reference {
   Function function_ = nullptr;
   std::string key_;
   int inputs_content_ = -1;
-  std::vector<std::vector<std::byte>> inputs_;   // rank * inputs + input
-  int content_ = -1;                             // of what is held
+  std::vector<std::vector<std::byte>> inputs_;          // rank * inputs + input
+  int content_ = -1;                                    // of what is held
   std::map<std::pair<int, int>, ExpectedBuffer> held_;  // (rank, buffer)
   uint64_t computed_ = 0;
 };

@@ -24,7 +24,8 @@ std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
 // "row 3, column 7" of an element.
 std::string position(const BufferSpec& b, int64_t element) {
   const auto e = static_cast<uint64_t>(std::max<int64_t>(element, 0));
-  return "row " + std::to_string(e / b.row_elements) + ", column " + std::to_string(e % b.row_elements);
+  return "row " + std::to_string(e / b.row_elements) + ", column " +
+         std::to_string(e % b.row_elements);
 }
 
 std::string figure(double value) {
@@ -38,28 +39,34 @@ std::string figure(double value) {
 struct Session::Impl {
   // What a rank may send next.
   enum class Phase : uint8_t {
-    kHello,       // nothing came yet
-    kStarting,    // Hello came; UniqueId and Pool may follow
-    kPooled,      // all of its buffers are here; silent until Run or Setup
+    kHello,     // nothing came yet
+    kStarting,  // Hello came; UniqueId and Pool may follow
+    kPooled,    // all of its buffers are here; silent until Run or Setup
     kSettingUp,
-    kReady,       // silent until Run or Teardown
-    kOpening,     // Run was sent
+    kReady,    // silent until Run or Teardown
+    kOpening,  // Run was sent
     kOpened,
     kEnqueued,
     kTearingDown,
-    kGone,        // Bye came
+    kGone,  // Bye came
   };
   struct RankState {
     Phase phase = Phase::kHello;
-    std::vector<bool> pooled;   // set * buffers + buffer
+    std::vector<bool> pooled;  // set * buffers + buffer
     std::size_t pools = 0;
     RankClock clock;
   };
 
   Impl(const JobSpec& j, Ranks& r, Device& d)
-      : job(j), ranks(r), device(d), judge(j.clock), random(j.seed, "draw"), states(static_cast<std::size_t>(j.n_ranks)),
+      : job(j),
+        ranks(r),
+        device(d),
+        judge(j.clock),
+        random(j.seed, "draw"),
+        states(static_cast<std::size_t>(j.n_ranks)),
         held(static_cast<std::size_t>(j.n_sets), -1) {
-    for (RankState& s : states) s.pooled.assign(static_cast<std::size_t>(j.n_sets) * j.buffers.size(), false);
+    for (RankState& s : states)
+      s.pooled.assign(static_cast<std::size_t>(j.n_sets) * j.buffers.size(), false);
     outcome.status = status::kPassed;
   }
 
@@ -70,11 +77,11 @@ struct Session::Impl {
   Random random;
   Outcome outcome;
   std::vector<RankState> states;
-  std::vector<int> held;        // content of each set
+  std::vector<int> held;  // content of each set
   bool failed = false;
   bool candidate_loaded = false;
-  int iteration = 0;            // next iteration number; empty runs count -1, -2, ...
-  int running = 0;              // the one that runs now
+  int iteration = 0;  // next iteration number; empty runs count -1, -2, ...
+  int running = 0;    // the one that runs now
   int last_set = -1, last_content = -1;
   bool have_id = false;
   Message id{};
@@ -91,15 +98,19 @@ struct Session::Impl {
     return false;
   }
   bool internal(const Error& error) {
-    return stop(status::kInternal, -1, error.text(), "this is not the candidate's doing: see the message");
+    return stop(status::kInternal, -1, error.text(),
+                "this is not the candidate's doing: see the message");
   }
   // Before the candidate is loaded only our own program can have sent it.
   bool violation(int r, const std::string& text) {
     if (!candidate_loaded) {
-      return stop(status::kInternal, r, rank_text(r) + ": " + text, "sculler-rank and the checker are of two builds");
+      return stop(status::kInternal, r, rank_text(r) + ": " + text,
+                  "sculler-rank and the checker are of two builds");
     }
-    return stop(status::kCheat, r, rank_text(r) + ": " + text + " (rule 2: only sculler-rank speaks on the control socket)",
-                "leave the harness's descriptors alone and return from sculler_run");
+    return stop(
+        status::kCheat, r,
+        rank_text(r) + ": " + text + " (rule 2: only sculler-rank speaks on the control socket)",
+        "leave the harness's descriptors alone and return from sculler_run");
   }
 
   bool send(int r, const Message& message) {
@@ -124,18 +135,21 @@ struct Session::Impl {
   }
 
   // Takes events until `done` or the deadline. `handle` judges one message.
-  bool collect(uint64_t deadline_ms, const char* step, const char* late, const std::function<bool(Ranks::Event&)>& handle,
-               Phase until) {
+  bool collect(uint64_t deadline_ms, const char* step, const char* late,
+               const std::function<bool(Ranks::Event&)>& handle, Phase until) {
     const uint64_t deadline = device.now_ns() + deadline_ms * kMillisecond;
     const auto arrived = [&] {
-      return std::all_of(states.begin(), states.end(), [&](const RankState& s) { return s.phase == until; });
+      return std::all_of(states.begin(), states.end(),
+                         [&](const RankState& s) { return s.phase == until; });
     };
     while (!arrived()) {
       Ranks::Event event = ranks.receive(deadline);
       const bool known = event.rank >= 0 && event.rank < job.n_ranks;
       switch (event.kind) {
         case Ranks::Event::Kind::kMessage:
-          if (!known) return stop(status::kInternal, -1, "a message of no rank", "this is a defect of the checker");
+          if (!known)
+            return stop(status::kInternal, -1, "a message of no rank",
+                        "this is a defect of the checker");
           // A flood may keep the socket full for ever.
           if (event.received_ns > deadline) return missed(step, late, deadline_ms, until);
           if (event.message.kind == Kind::kFault) return fault(event);
@@ -149,10 +163,8 @@ struct Session::Impl {
                                        : "see the output of sculler-rank");
         case Ranks::Event::Kind::kMalformed:
           return violation(event.rank, std::string("sent a malformed packet during ") + step);
-        case Ranks::Event::Kind::kTimeout:
-          return missed(step, late, deadline_ms, until);
-        case Ranks::Event::Kind::kStopped:
-          return stopped(event);
+        case Ranks::Event::Kind::kTimeout: return missed(step, late, deadline_ms, until);
+        case Ranks::Event::Kind::kStopped: return stopped(event);
       }
     }
     return true;
@@ -166,8 +178,10 @@ struct Session::Impl {
       who += (who.empty() ? "" : ", ") + rank_text(r);
       if (first < 0) first = r;
     }
-    return stop(late, first, who + " did not finish " + step + " within " + std::to_string(deadline_ms) + " ms",
-                "look for a wait that nothing ends: a signal never sent, a barrier that a rank skips, an endless loop");
+    return stop(late, first,
+                who + " did not finish " + step + " within " + std::to_string(deadline_ms) + " ms",
+                "look for a wait that nothing ends: a signal never sent, a barrier that a rank "
+                "skips, an endless loop");
   }
 
   bool stopped(Ranks::Event& event) {
@@ -185,18 +199,23 @@ struct Session::Impl {
     const int number = event.message.b;
     const std::string text = rank_text(r) + ": " + rank::text_of(event.message);
     const auto code = static_cast<FaultCode>(event.message.a);
-    if (!candidate_loaded) return stop(status::kInternal, r, text, "the rank could not start: see the message");
-    if (number == SCULLER_UNSUPPORTED_PROBLEM && (code == FaultCode::kSetup || code == FaultCode::kRun))
-      return stop(status::kUnsupported, r, text, "support every size that the task's `requires` allows");
+    if (!candidate_loaded)
+      return stop(status::kInternal, r, text, "the rank could not start: see the message");
+    if (number == SCULLER_UNSUPPORTED_PROBLEM &&
+        (code == FaultCode::kSetup || code == FaultCode::kRun))
+      return stop(status::kUnsupported, r, text,
+                  "support every size that the task's `requires` allows");
     if (number == SCULLER_OUT_OF_MEMORY && (code == FaultCode::kSetup || code == FaultCode::kRun))
       return stop(status::kOom, r, text, "allocate less in sculler_setup");
     switch (code) {
       case FaultCode::kOutOfMemory:
         return stop(status::kOom, r, text, "allocate less in sculler_setup");
       case FaultCode::kUnsupported:
-        return stop(status::kUnsupported, r, text, "use calls and instructions that this target knows");
+        return stop(status::kUnsupported, r, text,
+                    "use calls and instructions that this target knows");
       default:
-        return stop(status::kLaunchError, r, text, "check every return code, launch configuration and pointer");
+        return stop(status::kLaunchError, r, text,
+                    "check every return code, launch configuration and pointer");
     }
   }
 
@@ -215,7 +234,8 @@ struct Session::Impl {
         return send(r, make(Kind::kWelcome, r)) && (!have_id || send(r, id));
       }
       case Kind::kUniqueId:
-        if (!job.workload || r != 0 || have_id || s.phase != Phase::kStarting || m.text_bytes != kUniqueIdBytes)
+        if (!job.workload || r != 0 || have_id || s.phase != Phase::kStarting ||
+            m.text_bytes != kUniqueIdBytes)
           return violation(r, "sent a UniqueId that nobody asked for");
         have_id = true;
         id = m;
@@ -223,10 +243,10 @@ struct Session::Impl {
         for (int q = 0; q < job.n_ranks; ++q)
           if (state(q).phase != Phase::kHello && !send(q, id)) return false;
         return true;
-      case Kind::kPool:
-        return on_pool(event);
+      case Kind::kPool: return on_pool(event);
       default:
-        return violation(r, "sent message " + std::to_string(static_cast<uint32_t>(m.kind)) + " before Setup");
+        return violation(
+            r, "sent message " + std::to_string(static_cast<uint32_t>(m.kind)) + " before Setup");
     }
   }
 
@@ -234,10 +254,13 @@ struct Session::Impl {
     const int r = event.rank;
     RankState& s = state(r);
     const Message& m = event.message;
-    if (s.phase != Phase::kStarting || (job.workload && !have_id)) return violation(r, "sent Pool too early or too late");
-    if (m.a < 0 || m.a >= job.n_sets || m.b < 0 || static_cast<std::size_t>(m.b) >= job.buffers.size())
+    if (s.phase != Phase::kStarting || (job.workload && !have_id))
+      return violation(r, "sent Pool too early or too late");
+    if (m.a < 0 || m.a >= job.n_sets || m.b < 0 ||
+        static_cast<std::size_t>(m.b) >= job.buffers.size())
       return violation(r, "announced a buffer that the job does not have");
-    const auto index = static_cast<std::size_t>(m.a) * job.buffers.size() + static_cast<std::size_t>(m.b);
+    const auto index =
+        static_cast<std::size_t>(m.a) * job.buffers.size() + static_cast<std::size_t>(m.b);
     if (s.pooled[index]) return violation(r, "announced a buffer twice");
     if (auto adopted = device.adopt(r, m.a, m.b, m.u[0], m.u[1], std::move(event.fd)); !adopted)
       return internal(adopted.error());
@@ -250,14 +273,16 @@ struct Session::Impl {
     for (std::size_t b = 0; b < job.buffers.size(); ++b) {
       const Role role = job.buffers[b].role;
       if (role != Role::kInput && role != Role::kInOut) continue;
-      if (auto filled = device.fill(r, set, static_cast<int>(b), content); !filled) return internal(filled.error());
+      if (auto filled = device.fill(r, set, static_cast<int>(b), content); !filled)
+        return internal(filled.error());
     }
     return true;
   }
 
   bool open() {
-    if (!collect(job.deadlines.start_ms, "starting", status::kInternal, [&](Ranks::Event& e) { return on_start(e); },
-                 Phase::kPooled)) {
+    if (!collect(
+            job.deadlines.start_ms, "starting", status::kInternal,
+            [&](Ranks::Event& e) { return on_start(e); }, Phase::kPooled)) {
       return false;
     }
     // What setup may see is never used by an iteration.
@@ -276,12 +301,15 @@ struct Session::Impl {
     candidate_loaded = true;
     for (RankState& s : states) s.phase = Phase::kSettingUp;
     if (!send_all(make(Kind::kSetup))) return false;
-    return collect(job.deadlines.setup_ms, "sculler_setup", status::kTimeout, [&](Ranks::Event& e) {
-      if (e.message.kind != Kind::kReady || state(e.rank).phase != Phase::kSettingUp)
-        return violation(e.rank, "sent a message out of turn during setup");
-      state(e.rank).phase = Phase::kReady;
-      return true;
-    }, Phase::kReady);
+    return collect(
+        job.deadlines.setup_ms, "sculler_setup", status::kTimeout,
+        [&](Ranks::Event& e) {
+          if (e.message.kind != Kind::kReady || state(e.rank).phase != Phase::kSettingUp)
+            return violation(e.rank, "sent a message out of turn during setup");
+          state(e.rank).phase = Phase::kReady;
+          return true;
+        },
+        Phase::kReady);
   }
 
   // ---- iterations ----
@@ -312,13 +340,13 @@ struct Session::Impl {
         s.clock.event_ns = m.u[2];
         s.clock.done_received_ns = event.received_ns;
         return true;
-      default:
-        return wrong(("message " + std::to_string(static_cast<uint32_t>(m.kind))).c_str());
+      default: return wrong(("message " + std::to_string(static_cast<uint32_t>(m.kind))).c_str());
     }
   }
 
   // Sends Run and waits for every Done. `sent` is read before the first packet leaves.
-  bool run_region(int number, const IterationSpec& spec, uint64_t flags, Phase after, uint64_t& sent) {
+  bool run_region(int number, const IterationSpec& spec, uint64_t flags, Phase after,
+                  uint64_t& sent) {
     running = number;
     for (RankState& s : states) {
       s.phase = Phase::kOpening;
@@ -339,9 +367,12 @@ struct Session::Impl {
     for (int r = 0; r < job.n_ranks; ++r)
       if (!send(r, runs[static_cast<std::size_t>(r)])) return false;
     const std::string step = number < 0 ? "an empty run" : "iteration " + std::to_string(number);
-    const char* late = !candidate_loaded ? status::kInternal : device.real_time() ? status::kHang : status::kTimeout;
-    return collect(job.deadlines.iteration_ms, step.c_str(), late, [&](Ranks::Event& e) { return on_run(e, after); },
-                   after);
+    const char* late = !candidate_loaded    ? status::kInternal
+                       : device.real_time() ? status::kHang
+                                            : status::kTimeout;
+    return collect(
+        job.deadlines.iteration_ms, step.c_str(), late,
+        [&](Ranks::Event& e) { return on_run(e, after); }, after);
   }
 
   [[nodiscard]] std::vector<RankClock> clocks() const {
@@ -355,7 +386,8 @@ struct Session::Impl {
     for (int r = 0; r < job.n_ranks; ++r) {
       if (!fill(r, 0, job.n_contents)) return false;
       if (auto done = device.poison_outputs(r, 0); !done) return internal(done.error());
-      if (auto same = device.changed_inputs(r, 0, job.n_contents); !same) return internal(same.error());
+      if (auto same = device.changed_inputs(r, 0, job.n_contents); !same)
+        return internal(same.error());
     }
     if (auto settled = device.settle(); !settled) return internal(settled.error());
     uint64_t sent = 0;
@@ -390,7 +422,8 @@ struct Session::Impl {
     if (device.real_time()) {
       int r = -1;
       if (auto why = ClockJudge::impossible(sent, clocks(), r)) {
-        return stop(status::kCheat, r, rank_text(r) + " " + *why + " (rule 2: the checker's clock decides)",
+        return stop(status::kCheat, r,
+                    rank_text(r) + " " + *why + " (rule 2: the checker's clock decides)",
                     "leave the harness's clocks and messages alone");
       }
       judge.judge(sent, spec.delay_before_ns + spec.delay_inside_ns > 0, clocks(), result);
@@ -434,8 +467,8 @@ struct Session::Impl {
       if (!changed) return internal(changed.error());
       if (*changed != 0) {
         return stop(status::kIncorrect, r,
-                    rank_text(r) + ", iteration " + std::to_string(number) + ": " + std::to_string(*changed) +
-                        " input elements were changed",
+                    rank_text(r) + ", iteration " + std::to_string(number) + ": " +
+                        std::to_string(*changed) + " input elements were changed",
                     "inputs are read-only: write to outputs or to memory of your own");
       }
     }
@@ -453,13 +486,14 @@ struct Session::Impl {
     }
     if (c.bad != 0) {
       return stop(status::kIncorrect, r,
-                  where + std::to_string(c.bad) + of + " are wrong, first " + position(buffer, c.first_bad) +
-                      ", largest error " + figure(c.max_abs) + " (allowed " + figure(c.cap) + ")",
+                  where + std::to_string(c.bad) + of + " are wrong, first " +
+                      position(buffer, c.first_bad) + ", largest error " + figure(c.max_abs) +
+                      " (allowed " + figure(c.cap) + ")",
                   "compare the first wrong position with the tile and rank that computes it");
     }
     return stop(status::kIncorrect, r,
-                where + buffer.name + " has relative L2 error " + figure(c.relative_l2) + " (allowed " +
-                    figure(job.tolerance.relative_l2) + ")",
+                where + buffer.name + " has relative L2 error " + figure(c.relative_l2) +
+                    " (allowed " + figure(job.tolerance.relative_l2) + ")",
                 "accumulate in the precision that the task states");
   }
 
@@ -494,23 +528,27 @@ struct Session::Impl {
     if (failed) return false;
     for (RankState& s : states) s.phase = Phase::kTearingDown;
     if (!send_all(make(Kind::kTeardown))) return false;
-    const bool good = collect(job.deadlines.teardown_ms, "sculler_teardown", status::kHang, [&](Ranks::Event& e) {
-      if (e.message.kind != Kind::kBye || state(e.rank).phase != Phase::kTearingDown)
-        return violation(e.rank, "sent a message out of turn during teardown");
-      state(e.rank).phase = Phase::kGone;
-      return true;
-    }, Phase::kGone);
+    const bool good = collect(
+        job.deadlines.teardown_ms, "sculler_teardown", status::kHang,
+        [&](Ranks::Event& e) {
+          if (e.message.kind != Kind::kBye || state(e.rank).phase != Phase::kTearingDown)
+            return violation(e.rank, "sent a message out of turn during teardown");
+          state(e.rank).phase = Phase::kGone;
+          return true;
+        },
+        Phase::kGone);
     // A rank that is gone already has nothing left to do.
     for (int r = 0; r < job.n_ranks; ++r) (void)ranks.send(r, make(Kind::kQuit));
     if (good) {
-      outcome.message = std::to_string(outcome.iterations.size()) + " iterations on " + std::to_string(job.n_ranks) +
-                        " ranks, every element compared";
+      outcome.message = std::to_string(outcome.iterations.size()) + " iterations on " +
+                        std::to_string(job.n_ranks) + " ranks, every element compared";
     }
     return good;
   }
 };
 
-Session::Session(const JobSpec& job, Ranks& ranks, Device& device) : impl_(std::make_unique<Impl>(job, ranks, device)) {}
+Session::Session(const JobSpec& job, Ranks& ranks, Device& device)
+    : impl_(std::make_unique<Impl>(job, ranks, device)) {}
 Session::~Session() = default;
 bool Session::open() { return impl_->open(); }
 bool Session::iterate(const IterationSpec& iteration) { return impl_->iterate(iteration); }

@@ -1,5 +1,5 @@
-// The trusted side of a job, the same for every target: order, deadlines, clocks, comparison (docs/internals.md,
-// docs/measuring.md). What differs between targets is behind Ranks and Device.
+// The trusted side of a job, the same for every target: order, deadlines, clocks, comparison
+// (docs/internals.md, docs/measuring.md). What differs between targets is behind Ranks and Device.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Ranks {
     int rank = -1;
     rank::Message message{};
     rank::UniqueFd fd{};
-    uint64_t received_ns = 0;   // Device::now_ns' clock, read as soon as the packet was there
+    uint64_t received_ns = 0;  // Device::now_ns' clock, read as soon as the packet was there
     std::optional<Outcome> outcome{};
   };
   virtual ~Ranks() = default;
@@ -38,14 +38,17 @@ class Ranks {
   virtual Event receive(uint64_t deadline_ns) = 0;
 };
 
-// The memory of all ranks as the checker sees it, expected outputs and the clock. Everything here is trusted.
-// `content` numbers the inputs of a job: element values are those of include/sculler/fill.h with set = content.
+// The memory of all ranks as the checker sees it, expected outputs and the clock. Everything here
+// is trusted. `content` numbers the inputs of a job: element values are those of
+// include/sculler/fill.h with set = content.
 class Device {
  public:
   virtual ~Device() = default;
-  // Takes over a buffer that rank announced: address in the rank, length, descriptor where the target has one.
-  // ErrorCode::kProtocol: the announcement is wrong (length, no descriptor, address not an allocation).
-  virtual Status adopt(int rank, int set, int buffer, uint64_t address, uint64_t bytes, rank::UniqueFd fd) = 0;
+  // Takes over a buffer that rank announced: address in the rank, length, descriptor where the
+  // target has one. ErrorCode::kProtocol: the announcement is wrong (length, no descriptor, address
+  // not an allocation).
+  virtual Status adopt(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
+                       rank::UniqueFd fd) = 0;
   virtual Status fill(int rank, int set, int buffer, int content) = 0;
   // Every output and scratch buffer of the set gets the poison pattern (sculler_poison).
   virtual Status poison_outputs(int rank, int set) = 0;
@@ -57,18 +60,22 @@ class Device {
   virtual Result<uint64_t> changed_inputs(int rank, int set, int content) = 0;
   // Prepares expected outputs; called before Run, outside of any deadline and of the timed region.
   virtual Status prepare(int content) = 0;
-  virtual uint64_t now_ns() = 0;   // CLOCK_MONOTONIC: the ranks run on the same host
+  virtual uint64_t now_ns() = 0;  // CLOCK_MONOTONIC: the ranks run on the same host
   // False on emu: the ranks' times mean nothing there and are not judged.
   [[nodiscard]] virtual bool real_time() const { return true; }
   // emu: virtual time of the region that just ended, 0 if unknown.
   virtual uint64_t virtual_latency_ns() { return 0; }
-  // emu: Run is about to be sent / every Done arrived, nothing is compared yet; a finding ends the job.
+  // emu: Run is about to be sent / every Done arrived, nothing is compared yet; a finding ends the
+  // job.
   virtual void region_opens(int iteration, int set) { (void)iteration, (void)set; }
-  virtual std::optional<Outcome> region_closed(int iteration) { (void)iteration; return std::nullopt; }
+  virtual std::optional<Outcome> region_closed(int iteration) {
+    (void)iteration;
+    return std::nullopt;
+  }
 };
 
-// A job in steps, for the bench mode; run_session() does them all. After a failure every further step returns the
-// same outcome.
+// A job in steps, for the bench mode; run_session() does them all. After a failure every further
+// step returns the same outcome.
 class Session {
  public:
   Session(const JobSpec& job, Ranks& ranks, Device& device);

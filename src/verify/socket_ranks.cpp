@@ -21,7 +21,8 @@ uint64_t monotonic_ns() {
 SocketRanks::SocketRanks(std::vector<rank::UniqueFd> sockets)
     : sockets_(std::move(sockets)), closed_(sockets_.size(), false) {
   // A rank that does not read must not block the checker.
-  for (const rank::UniqueFd& s : sockets_) ::fcntl(s.get(), F_SETFL, ::fcntl(s.get(), F_GETFL) | O_NONBLOCK);
+  for (const rank::UniqueFd& s : sockets_)
+    ::fcntl(s.get(), F_SETFL, ::fcntl(s.get(), F_GETFL) | O_NONBLOCK);
 }
 
 Status SocketRanks::send(int rank, const rank::Message& message, int fd) {
@@ -40,7 +41,8 @@ Ranks::Event SocketRanks::receive(uint64_t deadline_ns) {
     const uint64_t now = monotonic_ns();
     if (now >= deadline_ns) return event;
     const uint64_t left = deadline_ns - now;
-    const timespec wait{static_cast<time_t>(left / 1'000'000'000u), static_cast<long>(left % 1'000'000'000u)};
+    const timespec wait{static_cast<time_t>(left / 1'000'000'000u),
+                        static_cast<long>(left % 1'000'000'000u)};
     const int ready = ::ppoll(polled.data(), n, &wait, nullptr);
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     for (std::size_t i = 0; i < n; ++i) {
@@ -56,7 +58,8 @@ Ranks::Event SocketRanks::receive(uint64_t deadline_ns) {
         closed_[r] = true;
         event.kind = Event::Kind::kClosed;
       } else {
-        event.kind = packet.kind == rank::Packet::Kind::kMessage ? Event::Kind::kMessage : Event::Kind::kMalformed;
+        event.kind = packet.kind == rank::Packet::Kind::kMessage ? Event::Kind::kMessage
+                                                                 : Event::Kind::kMalformed;
       }
       next_ = (r + 1) % n;
       return event;
@@ -66,7 +69,8 @@ Ranks::Event SocketRanks::receive(uint64_t deadline_ns) {
 
 Result<std::vector<rank::UniqueFd>> inherited_sockets(const char* list, int n_ranks) {
   if (list == nullptr) {
-    return fail(ErrorCode::kUsage, "SCULLER_CONTROL_FDS is not set", "start this program through sculler-eval");
+    return fail(ErrorCode::kUsage, "SCULLER_CONTROL_FDS is not set",
+                "start this program through sculler-eval");
   }
   std::vector<rank::UniqueFd> sockets;
   for (const std::string_view part : split(list, ',')) {
@@ -74,16 +78,18 @@ Result<std::vector<rank::UniqueFd>> inherited_sockets(const char* list, int n_ra
     int type = 0;
     socklen_t size = sizeof type;
     if (!number || *number < 3 || *number > 1 << 20 ||
-        ::getsockopt(static_cast<int>(*number), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) {
-      return fail(ErrorCode::kUsage, "SCULLER_CONTROL_FDS: '" + std::string(part) + "' is no SOCK_SEQPACKET descriptor");
+        ::getsockopt(static_cast<int>(*number), SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+        type != SOCK_SEQPACKET) {
+      return fail(ErrorCode::kUsage, "SCULLER_CONTROL_FDS: '" + std::string(part) +
+                                         "' is no SOCK_SEQPACKET descriptor");
     }
     const int fd = static_cast<int>(*number);
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     sockets.emplace_back(fd);
   }
   if (sockets.size() != static_cast<std::size_t>(n_ranks))
-    return fail(ErrorCode::kUsage, "SCULLER_CONTROL_FDS names " + std::to_string(sockets.size()) + " descriptors, not " +
-                                       std::to_string(n_ranks));
+    return fail(ErrorCode::kUsage, "SCULLER_CONTROL_FDS names " + std::to_string(sockets.size()) +
+                                       " descriptors, not " + std::to_string(n_ranks));
   return sockets;
 }
 

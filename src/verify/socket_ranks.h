@@ -17,7 +17,7 @@ class SocketRanks final : public Ranks {
  private:
   std::vector<rank::UniqueFd> sockets_;
   std::vector<bool> closed_;
-  std::size_t next_ = 0;   // the rank looked at first, so that a talkative one starves nobody
+  std::size_t next_ = 0;  // the rank looked at first, so that a talkative one starves nobody
 };
 
 // "5,7" -> descriptors; SCULLER_CONTROL_FDS.

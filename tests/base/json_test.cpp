@@ -21,12 +21,14 @@ TEST(Json, BoundsDepthAndSize) {
 }
 
 TEST(Json, GettersNameTheKey) {
-  auto parsed = parse_json(R"({"n":3,"s":"x","big":18446744073709551615,"f":1.5,"o":{},"z":null})", "x");
+  auto parsed =
+      parse_json(R"({"n":3,"s":"x","big":18446744073709551615,"f":1.5,"o":{},"z":null})", "x");
   ASSERT_TRUE(parsed);
   EXPECT_EQ(get_int(*parsed, "n", "x"), 3);
   EXPECT_EQ(get_string(*parsed, "s", "x"), "x");
   EXPECT_EQ(get_string(*parsed, "n", "x").error().text(), "x: n: a string expected, number found");
-  EXPECT_EQ(get_int(*parsed, "missing", "x").error().text(), "x: missing: is missing (an integer expected)");
+  EXPECT_EQ(get_int(*parsed, "missing", "x").error().text(),
+            "x: missing: is missing (an integer expected)");
   EXPECT_FALSE(get_int(*parsed, "big", "x"));
   EXPECT_FALSE(get_int(*parsed, "f", "x"));
   EXPECT_EQ(get_int(*parsed, "n", "x", 5, 9).error().text(), "x: n: 3 is outside 5..9");
@@ -37,9 +39,7 @@ TEST(Json, GettersNameTheKey) {
   EXPECT_EQ(string_or(*parsed, "n", "fallback"), "fallback");
 }
 
-TEST(Json, DumpNeverThrows) {
-  EXPECT_EQ(dump_json(nlohmann::json("a\xff")), "\"a\xEF\xBF\xBD\"");
-}
+TEST(Json, DumpNeverThrows) { EXPECT_EQ(dump_json(nlohmann::json("a\xff")), "\"a\xEF\xBF\xBD\""); }
 
 }  // namespace
 }  // namespace sculler

@@ -22,7 +22,8 @@ SpawnOptions shell(const std::string& script) {
   return options;
 }
 
-CommandResult must_run(const SpawnOptions& options, std::string_view input = {}, int64_t ms = 20'000) {
+CommandResult must_run(const SpawnOptions& options, std::string_view input = {},
+                       int64_t ms = 20'000) {
   auto result = run_command(real_processes(), options, input, ms);
   EXPECT_TRUE(result) << result.error().text();
   return result ? *result : CommandResult{};
@@ -96,12 +97,14 @@ TEST(Process, DescriptorsMaySwapNumbers) {
 
 TEST(Process, DeadlineKillsTheWholeTreeEvenOutsideTheGroup) {
   const int64_t start = real_clock().now_ns();
-  const auto result = must_run(shell("setsid sleep 300 & echo $!; sleep 300 & echo $!; wait"), {}, 300);
+  const auto result =
+      must_run(shell("setsid sleep 300 & echo $!; sleep 300 & echo $!; wait"), {}, 300);
   EXPECT_TRUE(result.status.timed_out);
   EXPECT_LT(real_clock().now_ns() - start, 10'000'000'000);
   const auto pids = split(trim(result.out), '\n');
   ASSERT_EQ(pids.size(), 2u);
-  for (const auto pid : pids) EXPECT_TRUE(dead_soon(static_cast<int>(parse_int(pid).value()))) << pid;
+  for (const auto pid : pids)
+    EXPECT_TRUE(dead_soon(static_cast<int>(parse_int(pid).value()))) << pid;
 }
 
 TEST(Process, WhatAProgramLeftInItsGroupEndsWithIt) {

@@ -46,7 +46,8 @@ TEST(Toml, ReaderNamesLineAndDottedKey) {
 }
 
 TEST(Toml, NonAsciiBelongsInQuotesAndComments) {
-  EXPECT_TRUE(parse_toml("# µ\na = \"µ\" # µ\nb = 'µ'\nc = \"\"\"\nµ\\\"\n\"\"\"\n\"µ\" = 1\n", "t"));
+  EXPECT_TRUE(
+      parse_toml("# µ\na = \"µ\" # µ\nb = 'µ'\nc = \"\"\"\nµ\\\"\n\"\"\"\n\"µ\" = 1\n", "t"));
   EXPECT_EQ(parse_toml("a = 1\nb = µ\n", "t").error().file, "t:2");
   EXPECT_FALSE(parse_toml("# order o\nx_\xD0\x8C = 0\n", "t"));
 }

@@ -1,4 +1,5 @@
-// The commands with a stubbed evaluator and machine: what a person sees, and the exit codes of docs/exit-codes.md.
+// The commands with a stubbed evaluator and machine: what a person sees, and the exit codes of
+// docs/exit-codes.md.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,7 +16,11 @@ namespace {
 
 nlohmann::json machine_json(int gpus) {
   nlohmann::json list = nlohmann::json::array();
-  for (int i = 0; i < gpus; ++i) list.push_back({{"name", "NVIDIA H200"}, {"compute_capability", "9.0"}, {"sms", 132}, {"bytes", 150754820096}});
+  for (int i = 0; i < gpus; ++i)
+    list.push_back({{"name", "NVIDIA H200"},
+                    {"compute_capability", "9.0"},
+                    {"sms", 132},
+                    {"bytes", 150754820096}});
   return {{"containment", {{"level", "full"}, {"why", ""}}},
           {"cuda", {{"home", "/cuda"}, {"nvcc", "13.0.88"}}},
           {"nccl", {{"include", "/cuda/include"}, {"version", 22809}}},
@@ -34,7 +39,11 @@ nlohmann::json machine_json(int gpus) {
 std::string judge(const std::string& id, const std::string& line) {
   const auto job = *parse_json(line, "job");
   const std::string text = dump_json(job["candidate"]);
-  nlohmann::json v{{"version", 1}, {"job", id}, {"status", "PASSED"}, {"stage", "emulate"}, {"containment", "full"}};
+  nlohmann::json v{{"version", 1},
+                   {"job", id},
+                   {"status", "PASSED"},
+                   {"stage", "emulate"},
+                   {"containment", "full"}};
   if (text.find("cutlass_gemm.h") != std::string::npos) {
     v["status"] = "UNSUPPORTED";
     v["message"] = "no wgmma";
@@ -42,7 +51,8 @@ std::string judge(const std::string& id, const std::string& line) {
   }
   // Some time that depends on the whole text and values.
   const double us = 500 + static_cast<double>(std::stoul(id.substr(0, 4), nullptr, 16) % 1000);
-  v["latency_us"] = {{"median", us}, {"low", us}, {"high", us}, {"kind", "predicted"}, {"size", "default"}};
+  v["latency_us"] = {
+      {"median", us}, {"low", us}, {"high", us}, {"kind", "predicted"}, {"size", "default"}};
   v["percent_sol"] = 30000 / us;
   return dump_json(v);
 }
@@ -100,10 +110,16 @@ class CliTest : public ::testing::Test {
 };
 
 TEST_F(CliTest, OptimizeShowsTheTableAndWritesBest) {
-  const auto r = run({"optimize", "gemm_allgather", "--candidates", "9", "--runs", folder_ + "/runs"});
+  const auto r =
+      run({"optimize", "gemm_allgather", "--candidates", "9", "--runs", folder_ + "/runs"});
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_NE(r.out.find("target emu: no GPU here; times are predicted for h200x2 at size default, not measured          run "), std::string::npos) << r.out;
-  EXPECT_NE(r.out.find("task gemm_allgather, 2 ranks, bf16; verified at size emu (S 512 K 256 N 512), tolerance 0.0041\n"), std::string::npos);
+  EXPECT_NE(r.out.find("target emu: no GPU here; times are predicted for h200x2 at size default, "
+                       "not measured          run "),
+            std::string::npos)
+      << r.out;
+  EXPECT_NE(r.out.find("task gemm_allgather, 2 ranks, bf16; verified at size emu (S 512 K 256 N "
+                       "512), tolerance 0.0041\n"),
+            std::string::npos);
   EXPECT_NE(r.out.find("   –  nccl                            none "), std::string::npos);
   EXPECT_NE(r.out.find("UNSUPPORTED    no wgmma"), std::string::npos);
   EXPECT_NE(r.out.find("9 of 9 evaluated"), std::string::npos);
@@ -142,14 +158,17 @@ TEST_F(CliTest, UnknownNames) {
   EXPECT_EQ(r.err, "sculler: unknown command optimise (did you mean optimize?)\n");
   r = run({"optimize", "gemm_allgather", "--set", "budget.candidats=3"});
   EXPECT_EQ(r.code, 2);
-  EXPECT_EQ(r.err, "sculler: --set: budget.candidats: is not a known setting (did you mean budget.candidates?)\n");
+  EXPECT_EQ(r.err,
+            "sculler: --set: budget.candidats: is not a known setting (did you mean "
+            "budget.candidates?)\n");
   r = run({"optimize", "gemm_allgather", "--target", "gpu", "--json"});
   EXPECT_EQ(r.code, 2);
   EXPECT_EQ(string_or(*parse_json(r.out, "out"), "key", ""), "target");
 }
 
 TEST_F(CliTest, BrokenToml) {
-  const auto path = file("run.toml", "version = 1\ntask = \"gemm_allgather\"\n[budget]\ncandidates = [\n");
+  const auto path =
+      file("run.toml", "version = 1\ntask = \"gemm_allgather\"\n[budget]\ncandidates = [\n");
   auto r = run({"optimize", "--run-file", path});
   EXPECT_EQ(r.code, 3);
   EXPECT_TRUE(r.err.starts_with("sculler: " + path + ":")) << r.err;
@@ -158,21 +177,27 @@ TEST_F(CliTest, BrokenToml) {
 TEST_F(CliTest, DirectiveThatTheTopologyForbids) {
   auto r = run({"evaluate", "gemm_allgather", "tile_store", "--directive", R"({"backend":"gin"})"});
   EXPECT_EQ(r.code, 5);
-  EXPECT_EQ(r.err, "sculler: --directive: backend: gin needs a GIN plugin or an RDMA NIC, there is none (use lsa)\n");
+  EXPECT_EQ(r.err,
+            "sculler: --directive: backend: gin needs a GIN plugin or an RDMA NIC, there is none "
+            "(use lsa)\n");
 }
 
 TEST_F(CliTest, SourceWithoutEvolveBlocks) {
   const auto path = file("plain.cu", "int main() {}\n");
   auto r = run({"evaluate", "gemm_allgather", path});
   EXPECT_EQ(r.code, 6);
-  EXPECT_EQ(r.err, "sculler: " + path + ": has no evolve blocks, so nothing in it may change (mark what may change with // EVOLVE-BLOCK-START and // EVOLVE-BLOCK-END)\n");
+  EXPECT_EQ(r.err, "sculler: " + path +
+                       ": has no evolve blocks, so nothing in it may change (mark what may change "
+                       "with // EVOLVE-BLOCK-START and // EVOLVE-BLOCK-END)\n");
 }
 
 TEST_F(CliTest, MissingToolsAndDevices) {
   set_machine([](auto& m) { m["cuda"]["home"] = ""; });
   auto r = run({"optimize", "gemm_allgather"});
   EXPECT_EQ(r.code, 7);
-  EXPECT_TRUE(r.err.starts_with("sculler: nvcc is missing: candidates cannot be compiled (install CUDA 13")) << r.err;
+  EXPECT_TRUE(
+      r.err.starts_with("sculler: nvcc is missing: candidates cannot be compiled (install CUDA 13"))
+      << r.err;
   set_machine([](auto&) {}, 1);
   r = run({"optimize", "gemm_allgather", "--target", "cuda"});
   EXPECT_EQ(r.code, 8);
@@ -181,26 +206,36 @@ TEST_F(CliTest, MissingToolsAndDevices) {
   set_machine([&](auto& m) { m["cuda_libraries"] = {library}; }, 2);
   r = run({"optimize", "gemm_allgather", "--target", "cuda"});
   EXPECT_EQ(r.code, 9);
-  EXPECT_TRUE(r.err.starts_with("sculler: " + library + ": this NCCL is 2.27.3, the headers in /cuda/include are 2.28.9 (set SCULLER_NCCL_HOME")) << r.err;
+  EXPECT_TRUE(r.err.starts_with(
+      "sculler: " + library +
+      ": this NCCL is 2.27.3, the headers in /cuda/include are 2.28.9 (set SCULLER_NCCL_HOME"))
+      << r.err;
 }
 
 TEST_F(CliTest, BestTargetOfTheMachine) {
   set_machine([](auto&) {}, 2);
   auto r = run({"optimize", "gemm_allgather", "--candidates", "1", "--runs", folder_});
-  EXPECT_TRUE(r.out.starts_with("target cuda: 2 GPUs here; times are measured at size default, hardware profile h200x2")) << r.out << r.err;
+  EXPECT_TRUE(r.out.starts_with(
+      "target cuda: 2 GPUs here; times are measured at size default, hardware profile h200x2"))
+      << r.out << r.err;
   set_machine([](auto&) {}, 1);
   r = run({"optimize", "gemm_allgather", "--candidates", "1", "--runs", folder_});
   EXPECT_TRUE(r.out.starts_with("target emu: 1 GPU here, 2 needed; times are predicted")) << r.out;
 }
 
 TEST_F(CliTest, RunFolderOfAnotherVersion) {
-  ASSERT_EQ(run({"optimize", "gemm_allgather", "--candidates", "1", "--runs", folder_ + "/runs"}).code, 0);
+  ASSERT_EQ(
+      run({"optimize", "gemm_allgather", "--candidates", "1", "--runs", folder_ + "/runs"}).code,
+      0);
   const std::string run_folder = folder_ + "/runs/2026-11-18-gemm_allgather-1";
   const std::string text = *real_files().read(run_folder + "/run.toml");
-  ASSERT_TRUE(real_files().write_atomic(run_folder + "/run.toml", "version = 3" + text.substr(text.find('\n'))));
+  ASSERT_TRUE(real_files().write_atomic(run_folder + "/run.toml",
+                                        "version = 3" + text.substr(text.find('\n'))));
   auto r = run({"resume", run_folder});
   EXPECT_EQ(r.code, 9);
-  EXPECT_EQ(r.err, "sculler: " + run_folder + "/run.toml:1: version: run file of format 3, this program reads format 1 (use the newer sculler that made it)\n");
+  EXPECT_EQ(r.err, "sculler: " + run_folder +
+                       "/run.toml:1: version: run file of format 3, this program reads format 1 "
+                       "(use the newer sculler that made it)\n");
   EXPECT_EQ(run({"resume", folder_}).code, 16);
 }
 
@@ -224,7 +259,11 @@ TEST_F(CliTest, DoctorAndList) {
   set_machine([](auto& m) { m["cuda"]["home"] = ""; });
   auto r = run({"doctor"});
   EXPECT_EQ(r.code, 0);
-  EXPECT_NE(r.out.find("missing  nvcc            not found; no CUDA program can be compiled → install CUDA 13"), std::string::npos) << r.out;
+  EXPECT_NE(
+      r.out.find(
+          "missing  nvcc            not found; no CUDA program can be compiled → install CUDA 13"),
+      std::string::npos)
+      << r.out;
   EXPECT_NE(r.out.find("ok       sandbox         full"), std::string::npos);
   r = run({"list", "--json"});
   const auto json = parse_json(r.out, "out");
@@ -243,7 +282,8 @@ TEST(EvaluatorEnvironment, IsAnAllowList) {
   for (const auto& [name, value] : evaluator_environment()) {
     EXPECT_NE(name, "OPENAI_API_KEY");
     if (name == "NCCL_NVLS_ENABLE") switches += value == "0" ? 1 : 100;
-    if (name == "TORCH_SYMM_MEM_DISABLE_MULTICAST" || name == "NVSHMEM_DISABLE_NVLS") switches += value == "1" ? 1 : 100;
+    if (name == "TORCH_SYMM_MEM_DISABLE_MULTICAST" || name == "NVSHMEM_DISABLE_NVLS")
+      switches += value == "1" ? 1 : 100;
   }
   EXPECT_EQ(switches, 3);
 }

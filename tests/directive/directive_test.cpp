@@ -16,7 +16,8 @@ std::string error_of(std::string_view text) {
   return parsed ? "no error" : parsed.error().text();
 }
 
-Directive of(Backend backend, Issuer issuer = Issuer::kThread, Placement placement = Placement::kSplitPhase, Sync sync = Sync::kGlobal) {
+Directive of(Backend backend, Issuer issuer = Issuer::kThread,
+             Placement placement = Placement::kSplitPhase, Sync sync = Sync::kGlobal) {
   return {backend, issuer, placement, sync, 0, {}};
 }
 
@@ -29,7 +30,9 @@ std::vector<std::string> keys(const Directive& d, const Topology& t) {
 const Topology kNode{2, 2, true, false, 22809, 1 << 20};
 
 TEST(Directive, ParsesAndPrints) {
-  auto parsed = parse_text(R"({"backend":"lsa","issuer":"cta","placement":"tile_fused","sync":"tile","granularity":65536,"why":"x"})", "d");
+  auto parsed = parse_text(
+      R"({"backend":"lsa","issuer":"cta","placement":"tile_fused","sync":"tile","granularity":65536,"why":"x"})",
+      "d");
   ASSERT_TRUE(parsed);
   EXPECT_EQ(print(*parsed), "lsa cta tile_fused tile");
   EXPECT_EQ(parsed->granularity, 65536);
@@ -38,12 +41,17 @@ TEST(Directive, ParsesAndPrints) {
 }
 
 TEST(Directive, ErrorsNameKeyAndNearest) {
-  EXPECT_EQ(error_of(R"({"backend":"lsaa"})"), "d.json: backend: \"lsaa\" is unknown (did you mean lsa?)");
-  EXPECT_EQ(error_of(R"({"issuer":"cta"})"), "d.json: backend: is missing (choose one of none, lsa, gin, hybrid)");
-  EXPECT_EQ(error_of(R"({"backend":"lsa","isuer":"cta"})"), "d.json: isuer: is not a dimension of a directive (did you mean issuer?)");
-  EXPECT_EQ(error_of(R"({"backend":"lsa","granularity":-1})"),
-            "d.json: granularity: -1 is outside 0..1099511627776 (give the bytes of one transfer, or 0)");
-  EXPECT_EQ(error_of("[]"), "d.json: a directive is an object, array found (write {\"backend\":…})");
+  EXPECT_EQ(error_of(R"({"backend":"lsaa"})"),
+            "d.json: backend: \"lsaa\" is unknown (did you mean lsa?)");
+  EXPECT_EQ(error_of(R"({"issuer":"cta"})"),
+            "d.json: backend: is missing (choose one of none, lsa, gin, hybrid)");
+  EXPECT_EQ(error_of(R"({"backend":"lsa","isuer":"cta"})"),
+            "d.json: isuer: is not a dimension of a directive (did you mean issuer?)");
+  EXPECT_EQ(
+      error_of(R"({"backend":"lsa","granularity":-1})"),
+      "d.json: granularity: -1 is outside 0..1099511627776 (give the bytes of one transfer, or 0)");
+  EXPECT_EQ(error_of("[]"),
+            "d.json: a directive is an object, array found (write {\"backend\":…})");
   EXPECT_EQ(parse_text("{", "d").error().code, ErrorCode::kBadDirective);
 }
 
@@ -51,7 +59,10 @@ TEST(Directive, IsReadFromASource) {
   auto none = from_source("int main() {}\n", "a.cu");
   ASSERT_TRUE(none);
   EXPECT_FALSE(*none);
-  auto found = from_source("\n  // sculler:directive {\"backend\":\"gin\"}\n// sculler:directive {\"backend\":\"lsa\"}\n", "a.cu");
+  auto found = from_source(
+      "\n  // sculler:directive {\"backend\":\"gin\"}\n// sculler:directive "
+      "{\"backend\":\"lsa\"}\n",
+      "a.cu");
   ASSERT_TRUE(found);
   EXPECT_EQ((*found)->backend, Backend::kGin);
   EXPECT_EQ(from_source("\n// sculler:directive {\"backend\":3}", "a.cu").error().file, "a.cu:2");
@@ -66,16 +77,21 @@ TEST(Directive, TopologyForbids) {
   EXPECT_EQ(keys(of(Backend::kLsa), {4, 2, true, true, 22809, 0}), Keys{"backend"});
   EXPECT_EQ(keys(of(Backend::kHybrid), {4, 2, true, true, 22809, 0}), Keys{});
   EXPECT_EQ(keys(of(Backend::kLsa), {2, 2, true, false, 22703, 0}), Keys{"backend"});
-  EXPECT_EQ(keys(of(Backend::kNone, Issuer::kCta, Placement::kTileFused), kNode), Keys{"placement"});
+  EXPECT_EQ(keys(of(Backend::kNone, Issuer::kCta, Placement::kTileFused), kNode),
+            Keys{"placement"});
   EXPECT_EQ(keys(of(Backend::kNone, Issuer::kCta, Placement::kSequential), kNode), Keys{});
-  EXPECT_EQ(keys(of(Backend::kLsa, Issuer::kCopyEngine, Placement::kTileFused), kNode), Keys{"placement"});
-  EXPECT_EQ(keys(of(Backend::kLsa, Issuer::kCta, Placement::kStreamOverlap, Sync::kTile), kNode), Keys{"sync"});
+  EXPECT_EQ(keys(of(Backend::kLsa, Issuer::kCopyEngine, Placement::kTileFused), kNode),
+            Keys{"placement"});
+  EXPECT_EQ(keys(of(Backend::kLsa, Issuer::kCta, Placement::kStreamOverlap, Sync::kTile), kNode),
+            Keys{"sync"});
   Directive large = of(Backend::kLsa);
   large.granularity = 2 << 20;
   EXPECT_EQ(keys(large, kNode), Keys{"granularity"});
   const auto error = check(of(Backend::kGin), kNode, "candidate.cu").error();
   EXPECT_EQ(error.code, ErrorCode::kBadDirective);
-  EXPECT_EQ(error.text(), "candidate.cu: backend: gin needs a GIN plugin or an RDMA NIC, there is none (use lsa)");
+  EXPECT_EQ(
+      error.text(),
+      "candidate.cu: backend: gin needs a GIN plugin or an RDMA NIC, there is none (use lsa)");
 }
 
 TEST(Directive, CellsAreDistinctAndInRange) {

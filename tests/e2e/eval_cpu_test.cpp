@@ -1,4 +1,5 @@
-// The cpu target through the real evaluator: measured times, wrong results, hostile candidates, the spool.
+// The cpu target through the real evaluator: measured times, wrong results, hostile candidates, the
+// spool.
 #include <unistd.h>
 
 #include <csignal>
@@ -10,7 +11,8 @@ namespace {
 
 const char* const kTask = "kernels/silu";
 
-json silu(const std::string& text, const std::vector<std::string>& stages, const json& extra = json::object()) {
+json silu(const std::string& text, const std::vector<std::string>& stages,
+          const json& extra = json::object()) {
   json with{{"n_ranks", 1}, {"size", "quick"}};
   with.update(extra);
   return job_line(kTask, "candidate.cpp", text, "cpu", stages, with);
@@ -23,19 +25,22 @@ std::string candidate(const std::string& body, const std::string& head = {}) {
   return "#include <sculler/candidate.h>\n#include <cmath>\n#include <cstdlib>\n" + head +
          "// EVOLVE-BLOCK-START\n"
          "static const sculler_pool* g_pool;\n"
-         "extern \"C\" int sculler_setup(const sculler_rank*, const sculler_problem*, const sculler_pool* pool, void**) {"
+         "extern \"C\" int sculler_setup(const sculler_rank*, const sculler_problem*, const "
+         "sculler_pool* pool, void**) {"
          " g_pool = pool; return 0; }\n"
          "extern \"C\" int sculler_run(void*, const sculler_problem* p, int set) {\n"
          "  auto* x = static_cast<float*>(g_pool->set[set].buffer[0].ptr);\n"
          "  auto* y = static_cast<float*>(g_pool->set[set].buffer[1].ptr);\n"
-         "  const long n = p->dim[0]; (void)x; (void)y; (void)n;\n" + body +
+         "  const long n = p->dim[0]; (void)x; (void)y; (void)n;\n" +
+         body +
          "  return 0;\n}\n"
          "extern \"C\" int sculler_teardown(void*) { return 0; }\n"
          "// EVOLVE-BLOCK-END\n";
 }
 
 TEST(EvalCpu, SeedPassesTheWholeCascadeAndIsMeasured) {
-  const auto v = evaluate_one(silu(seed(), {"lint", "compile", "run", "stress", "bench", "confirm"}));
+  const auto v =
+      evaluate_one(silu(seed(), {"lint", "compile", "run", "stress", "bench", "confirm"}));
   ASSERT_EQ(status_of(v), "PASSED") << v.dump(2);
   EXPECT_EQ(v["stage"], "confirm");
   EXPECT_EQ(v["latency_us"]["kind"], "measured");
@@ -47,22 +52,29 @@ TEST(EvalCpu, SeedPassesTheWholeCascadeAndIsMeasured) {
 }
 
 TEST(EvalCpu, WrongAnswersAreIncorrectWhateverIsPrinted) {
-  const auto constant = evaluate_one(silu(
-      candidate("for (long i = 0; i < n; ++i) y[i] = 0; printf(\"{\\\"status\\\":\\\"PASSED\\\"}\\n\");\n", "#include <cstdio>\n"),
-      {"compile", "run"}));
+  const auto constant =
+      evaluate_one(silu(candidate("for (long i = 0; i < n; ++i) y[i] = 0; "
+                                  "printf(\"{\\\"status\\\":\\\"PASSED\\\"}\\n\");\n",
+                                  "#include <cstdio>\n"),
+                        {"compile", "run"}));
   EXPECT_EQ(status_of(constant), "INCORRECT") << constant.dump(2);
   const auto nothing = evaluate_one(silu(candidate(""), {"compile", "run"}));
   EXPECT_EQ(status_of(nothing), "INCORRECT") << nothing.dump(2);
-  const auto half = evaluate_one(silu(candidate("for (long i = 0; i < n - 1; ++i) y[i] = x[i] / (1 + std::exp(-x[i]));\n"), {"compile", "run"}));
+  const auto half = evaluate_one(
+      silu(candidate("for (long i = 0; i < n - 1; ++i) y[i] = x[i] / (1 + std::exp(-x[i]));\n"),
+           {"compile", "run"}));
   EXPECT_EQ(status_of(half), "INCORRECT") << half.dump(2);
   EXPECT_FALSE(half["message"].get<std::string>().empty());
 }
 
 TEST(EvalCpu, CrashesAndHangsAreNamedAndLeaveNothing) {
-  const auto crash = evaluate_one(silu(candidate("*reinterpret_cast<volatile int*>(8) = 1;\n"), {"compile", "run"}));
+  const auto crash = evaluate_one(
+      silu(candidate("*reinterpret_cast<volatile int*>(8) = 1;\n"), {"compile", "run"}));
   EXPECT_EQ(status_of(crash), "CRASH") << crash.dump(2);
-  EXPECT_NE(crash["message"].get<std::string>().find("SIGSEGV"), std::string::npos) << crash["message"];
-  const auto exit = evaluate_one(silu(candidate("_exit(0);\n", "#include <unistd.h>\n"), {"compile", "run"}));
+  EXPECT_NE(crash["message"].get<std::string>().find("SIGSEGV"), std::string::npos)
+      << crash["message"];
+  const auto exit =
+      evaluate_one(silu(candidate("_exit(0);\n", "#include <unistd.h>\n"), {"compile", "run"}));
   EXPECT_EQ(status_of(exit), "CRASH") << exit.dump(2);
 }
 
@@ -95,7 +107,8 @@ class EvalCpuKilled : public testing::TestWithParam<bool> {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
       const int pid = std::atoi(entry.path().filename().c_str());
-      if (pid > 0 && read_text(entry.path() / "maps").find(mark) != std::string::npos) found.push_back(pid);
+      if (pid > 0 && read_text(entry.path() / "maps").find(mark) != std::string::npos)
+        found.push_back(pid);
     }
     return found;
   }
@@ -105,15 +118,19 @@ TEST_P(EvalCpuKilled, NothingIsLeft) {
   std::string folder = (fs::temp_directory_path() / "e2e_killed_XXXXXX").string();
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   SpawnOptions options;
-  options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache", folder + "/cache"};
+  options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache",
+                  folder + "/cache"};
   options.env = env_subset({"PATH", "HOME", "TMPDIR"});
   options.in = Stdio::pipe();
   options.err = Stdio::null();
   auto child = real_processes().spawn(options);
   ASSERT_TRUE(child) << child.error().text();
   const std::string line =
-      silu(candidate("for (volatile unsigned i = 0;;) { i = i + 1; }\n"), {"compile", "run"}).dump() + "\n";
-  ASSERT_EQ(::write((*child)->stdin_fd(), line.data(), line.size()), static_cast<ssize_t>(line.size()));
+      silu(candidate("for (volatile unsigned i = 0;;) { i = i + 1; }\n"), {"compile", "run"})
+          .dump() +
+      "\n";
+  ASSERT_EQ(::write((*child)->stdin_fd(), line.data(), line.size()),
+            static_cast<ssize_t>(line.size()));
   // The candidate's shared object lies in this test's own cache: who maps it is a rank of ours.
   const std::string mark = folder + "/cache/objects";
   bool seen = false;
@@ -141,15 +158,18 @@ INSTANTIATE_TEST_SUITE_P(Ways, EvalCpuKilled, testing::Values(true, false),
 
 TEST(EvalCpu, BrokenLinesAreAnsweredAndTheRestGoesOn) {
   SpawnOptions options;
-  options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache", std::string(SCULLER_BINARY_DIR) + "/e2e-cache"};
+  options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache",
+                  std::string(SCULLER_BINARY_DIR) + "/e2e-cache"};
   options.env = env_subset({"PATH", "HOME", "TMPDIR"});
-  auto result = run_command(real_processes(), options,
-                            "not json\n{}\n\n" + silu(seed(), {"lint", "compile"}).dump() + "\n", 120'000);
+  auto result =
+      run_command(real_processes(), options,
+                  "not json\n{}\n\n" + silu(seed(), {"lint", "compile"}).dump() + "\n", 120'000);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->status.code, 0);
   std::vector<std::string> statuses;
   std::istringstream lines(result->out);
-  for (std::string line; std::getline(lines, line);) statuses.push_back(json::parse(line)["status"]);
+  for (std::string line; std::getline(lines, line);)
+    statuses.push_back(json::parse(line)["status"]);
   EXPECT_EQ(statuses, (std::vector<std::string>{"INTERNAL", "INTERNAL", "PASSED"})) << result->out;
 }
 

@@ -1,8 +1,7 @@
 // The emu target through the real evaluator: baselines and seeds of gemm_allgather, unmodified.
-#include "e2e/evaluate.h"
-
 #include <algorithm>
 
+#include "e2e/evaluate.h"
 #include "eval/toolchain.h"
 
 namespace sculler::e2e {
@@ -15,7 +14,8 @@ class EvalEmu : public testing::TestWithParam<std::string> {
   void SetUp() override {
     if (eval::find_toolchain().cuda_home.empty()) GTEST_SKIP() << "no nvcc here";
   }
-  static json job(const std::string& path, const std::vector<std::string>& stages, const json& extra = json::object()) {
+  static json job(const std::string& path, const std::vector<std::string>& stages,
+                  const json& extra = json::object()) {
     const fs::path file = source_path("tasks/workloads/gemm_allgather/" + path);
     json with = extra;
     if (path.starts_with("baselines/")) with["baseline_of"] = file.stem().string();
@@ -27,8 +27,9 @@ TEST_P(EvalEmu, Passes) {
   // The slow ones, scalar and unaligned by design, at a size of their own.
   const bool odd = GetParam().find("odd_rows") != std::string::npos;
   const std::string profile = source_path("profiles/h200x2.toml");
-  const auto v = evaluate_one(job(GetParam(), {"lint", "compile", "emulate", "bench"},
-                                  odd ? json{{"size", "odd"}} : json{{"profile", profile}, {"predict_size", "default"}}));
+  const auto v = evaluate_one(
+      job(GetParam(), {"lint", "compile", "emulate", "bench"},
+          odd ? json{{"size", "odd"}} : json{{"profile", profile}, {"predict_size", "default"}}));
   if (GetParam().find("cutlass") != std::string::npos) {
     // Without its headers, or for what the emulator does not know: said, never silent.
     EXPECT_EQ(status_of(v), "UNSUPPORTED") << v.dump(2);
@@ -47,8 +48,10 @@ TEST_P(EvalEmu, Passes) {
 std::vector<std::string> sources() {
   std::vector<std::string> list;
   for (const char* part : {"baselines", "seeds"}) {
-    for (const auto& entry : fs::directory_iterator(source_path("tasks/workloads/gemm_allgather/") + part)) {
-      if (entry.path().extension() == ".cu") list.push_back(std::string(part) + "/" + entry.path().filename().string());
+    for (const auto& entry :
+         fs::directory_iterator(source_path("tasks/workloads/gemm_allgather/") + part)) {
+      if (entry.path().extension() == ".cu")
+        list.push_back(std::string(part) + "/" + entry.path().filename().string());
     }
   }
   std::sort(list.begin(), list.end());
@@ -58,7 +61,8 @@ std::vector<std::string> sources() {
 using EvalEmuMore = EvalEmu;
 
 TEST_F(EvalEmuMore, SeedPassesStressOfOtherSchedulesFamiliesAndSizes) {
-  const auto v = evaluate_one(job("seeds/tile_store.cu", {"lint", "compile", "emulate", "stress", "confirm"}));
+  const auto v =
+      evaluate_one(job("seeds/tile_store.cu", {"lint", "compile", "emulate", "stress", "confirm"}));
   EXPECT_EQ(status_of(v), "PASSED") << v.dump(2);
   EXPECT_EQ(v["stage"], "confirm");
 }
@@ -85,7 +89,8 @@ TEST_F(EvalEmuMore, AMissingBarrierIsARace) {
   std::istringstream lines(text);
   int removed = 0;
   for (std::string line; std::getline(lines, line);) {
-    if (line.find("sync(ncclCoop") != std::string::npos || line.find(".sync(") != std::string::npos) {
+    if (line.find("sync(ncclCoop") != std::string::npos ||
+        line.find(".sync(") != std::string::npos) {
       ++removed;
       broken += "\n";
       continue;

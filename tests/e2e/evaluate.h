@@ -26,14 +26,24 @@ inline std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-inline std::string source_path(const std::string& relative) { return std::string(SCULLER_SOURCE_DIR) + "/" + relative; }
+inline std::string source_path(const std::string& relative) {
+  return std::string(SCULLER_SOURCE_DIR) + "/" + relative;
+}
 
 // A job line with the source as candidate; `extra` overrides.
-inline json job_line(const std::string& task, const std::string& name, const std::string& text, const std::string& target,
-                     const std::vector<std::string>& stages, const json& extra = json::object()) {
-  json job{{"version", 1}, {"task", source_path("tasks/" + task)}, {"target", target}, {"profile", ""}, {"n_ranks", 2},
-           {"candidate", {{"files", {{{"name", name}, {"text", text}}}}, {"defines", json::object()}}},
-           {"size", "emu"}, {"seed", 1}, {"stages", stages}};
+inline json job_line(const std::string& task, const std::string& name, const std::string& text,
+                     const std::string& target, const std::vector<std::string>& stages,
+                     const json& extra = json::object()) {
+  json job{
+      {"version", 1},
+      {"task", source_path("tasks/" + task)},
+      {"target", target},
+      {"profile", ""},
+      {"n_ranks", 2},
+      {"candidate", {{"files", {{{"name", name}, {"text", text}}}}, {"defines", json::object()}}},
+      {"size", "emu"},
+      {"seed", 1},
+      {"stages", stages}};
   job.update(extra);
   job["job"] = sha256_hex(job.dump());
   return job;
@@ -47,11 +57,14 @@ struct Answer {
 };
 
 // Compiled artifacts are kept between tests of one build; verdicts only where `spool` is given.
-inline Answer evaluate(const std::vector<json>& jobs, const std::string& spool = {}, int64_t timeout_ms = 240'000) {
+inline Answer evaluate(const std::vector<json>& jobs, const std::string& spool = {},
+                       int64_t timeout_ms = 240'000) {
   SpawnOptions options;
-  options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache", std::string(SCULLER_BINARY_DIR) + "/e2e-cache"};
+  options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache",
+                  std::string(SCULLER_BINARY_DIR) + "/e2e-cache"};
   if (!spool.empty()) options.argv.insert(options.argv.end(), {"--spool", spool});
-  options.env = env_subset({"PATH", "HOME", "TMPDIR", "SCULLER_CUDA_HOME", "SCULLER_PREFIX", "XDG_DATA_HOME"});
+  options.env = env_subset(
+      {"PATH", "HOME", "TMPDIR", "SCULLER_CUDA_HOME", "SCULLER_PREFIX", "XDG_DATA_HOME"});
   std::string input;
   for (const auto& job : jobs) input += job.dump() + "\n";
   Answer answer;

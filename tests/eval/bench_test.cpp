@@ -15,7 +15,8 @@ Contestant contestant(const char* name) {
 }
 
 std::string one_sample(double ns) {
-  return nlohmann::json{{"status", "PASSED"}, {"iterations", {{{"set", 0}, {"latency_ns", ns}}}}}.dump();
+  return nlohmann::json{{"status", "PASSED"}, {"iterations", {{{"set", 0}, {"latency_ns", ns}}}}}
+      .dump();
 }
 
 TEST(Bench, TakesTurnsAndReversesTheOrder) {
@@ -35,13 +36,15 @@ TEST(Bench, TakesTurnsAndReversesTheOrder) {
 
 TEST(Bench, ABaselineThatFailsIsNamedAndTheRestGoesOn) {
   FakeLauncher launcher;
-  launcher.script = [&](const FakeLauncher::Asked& asked, const std::string& line, int turn) -> std::string {
+  launcher.script = [&](const FakeLauncher::Asked& asked, const std::string& line,
+                        int turn) -> std::string {
     if (asked.job["name"] == "nccl" && turn == 3) return "";  // died
     return line == "quit" ? R"({"status":"PASSED"})" : one_sample(2000);
   };
   BenchPlan plan;
   plan.rounds = 6;
-  const auto out = run_bench(launcher, {contestant("candidate"), contestant("nccl"), contestant("other")}, plan);
+  const auto out =
+      run_bench(launcher, {contestant("candidate"), contestant("nccl"), contestant("other")}, plan);
   EXPECT_TRUE(out.candidate.passed());
   EXPECT_EQ(out.failed.count("nccl"), 1U);
   EXPECT_EQ(out.samples_us.count("nccl"), 0U);
@@ -51,8 +54,10 @@ TEST(Bench, ABaselineThatFailsIsNamedAndTheRestGoesOn) {
 
 TEST(Bench, AWrongResultInTheMiddleEndsIt) {
   FakeLauncher launcher;
-  launcher.script = [&](const FakeLauncher::Asked& asked, const std::string&, int turn) -> std::string {
-    if (asked.job["name"] == "candidate" && turn == 2) return R"({"status":"INCORRECT","message":"C[7]"})";
+  launcher.script = [&](const FakeLauncher::Asked& asked, const std::string&,
+                        int turn) -> std::string {
+    if (asked.job["name"] == "candidate" && turn == 2)
+      return R"({"status":"INCORRECT","message":"C[7]"})";
     return one_sample(1000);
   };
   const auto out = run_bench(launcher, {contestant("candidate"), contestant("nccl")}, {});

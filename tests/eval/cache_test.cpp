@@ -52,7 +52,8 @@ TEST_F(CacheTest, SourceIsKnownUntilAHeaderChanges) {
   ASSERT_TRUE(seen);
   cache.remember_source(source, key, {*seen});
   EXPECT_EQ(cache.find_by_source(source), key);
-  fs::last_write_time(folder_ / "header.h", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  fs::last_write_time(folder_ / "header.h",
+                      fs::file_time_type::clock::now() + std::chrono::hours(1));
   EXPECT_EQ(cache.find_by_source(source), key);  // touched, same content
   put(folder_ / "header.h", "two");
   EXPECT_FALSE(cache.find_by_source(source));
@@ -63,10 +64,12 @@ TEST_F(CacheTest, SourceIsKnownUntilAHeaderChanges) {
 TEST_F(CacheTest, TrimDropsTheLeastRecentlyUsed) {
   ArtifactCache cache(folder_, 5000);
   ASSERT_TRUE(cache.open());
-  const std::string keys[4] = {std::string(64, '1'), std::string(64, '2'), std::string(64, '3'), std::string(64, '4')};
+  const std::string keys[4] = {std::string(64, '1'), std::string(64, '2'), std::string(64, '3'),
+                               std::string(64, '4')};
   for (int i = 0; i < 4; ++i) {
     add(cache, keys[i], 2000);
-    fs::last_write_time(*cache.find(keys[i]), fs::file_time_type::clock::now() - std::chrono::hours(10 - i));
+    fs::last_write_time(*cache.find(keys[i]),
+                        fs::file_time_type::clock::now() - std::chrono::hours(10 - i));
   }
   ASSERT_TRUE(cache.find(keys[0]));  // used now
   EXPECT_LE(cache.trim(), 5000U);

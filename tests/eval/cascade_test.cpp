@@ -12,7 +12,8 @@ using nlohmann::json;
 
 class CascadeTest : public testing::Test {
  protected:
-  Job job(const char* target, const std::vector<const char*>& stages, const json& extra = json::object()) {
+  Job job(const char* target, const std::vector<const char*>& stages,
+          const json& extra = json::object()) {
     auto object = job_object();
     object["task"] = SCULLER_SOURCE_DIR "/tasks/workloads/gemm_allgather";
     object["target"] = target;
@@ -24,9 +25,12 @@ class CascadeTest : public testing::Test {
   }
   Verdict run(const Job& j) {
     if (!launcher_.script) {
-      launcher_.script = [](const auto&, const auto&, int) { return std::string(R"({"status":"PASSED"})"); };
+      launcher_.script = [](const auto&, const auto&, int) {
+        return std::string(R"({"status":"PASSED"})");
+      };
     }
-    Cascade cascade(real_files(), linter_, compiler_, toolchain_, SCULLER_SOURCE_DIR, launcher_, machine_);
+    Cascade cascade(real_files(), linter_, compiler_, toolchain_, SCULLER_SOURCE_DIR, launcher_,
+                    machine_);
     return cascade.run(j);
   }
   // Requests for candidates, baselines left out.
@@ -36,13 +40,20 @@ class CascadeTest : public testing::Test {
   FakeCompiler compiler_;
   FakeLauncher launcher_;
   Toolchain toolchain_{};
-  Machine machine_{.containment = "full", .containment_why = "", .dropins = {"/lib/libcuda.so.1"},
-                   .cuda_libraries = {"/lib/libnccl.so.2"}, .cuda_arch = "90a", .gpus = 2, .nccl_version = 22809,
-                   .n_threads = 2, .expected_cache = "/cache/expected"};
+  Machine machine_{.containment = "full",
+                   .containment_why = "",
+                   .dropins = {"/lib/libcuda.so.1"},
+                   .cuda_libraries = {"/lib/libnccl.so.2"},
+                   .cuda_arch = "90a",
+                   .gpus = 2,
+                   .nccl_version = 22809,
+                   .n_threads = 2,
+                   .expected_cache = "/cache/expected"};
 };
 
 TEST_F(CascadeTest, StopsAtLintBeforeAnythingCostsSomething) {
-  linter_.problem = LintProblem{"candidate.cu:3", "banned-call: dlopen", "Remove it.", "LINT_ERROR"};
+  linter_.problem =
+      LintProblem{"candidate.cu:3", "banned-call: dlopen", "Remove it.", "LINT_ERROR"};
   const auto v = run(job("emu", {"lint", "compile", "emulate"}));
   EXPECT_EQ(v.status, "LINT_ERROR");
   EXPECT_EQ(v.stage, "lint");
@@ -82,7 +93,8 @@ TEST_F(CascadeTest, NothingPassesTheRunStageWithoutHavingRun) {
 
 TEST_F(CascadeTest, UnsupportedIsFinalOnEmuAndPassesOnToCuda) {
   launcher_.script = [](const FakeLauncher::Asked& asked, const std::string&, int) -> std::string {
-    if (asked.target == Target::kEmu) return R"({"status":"UNSUPPORTED","message":"wgmma.mma_async is not known"})";
+    if (asked.target == Target::kEmu)
+      return R"({"status":"UNSUPPORTED","message":"wgmma.mma_async is not known"})";
     return R"({"status":"PASSED"})";
   };
   auto v = run(job("emu", {"lint", "compile", "emulate", "run"}));
@@ -108,7 +120,8 @@ TEST_F(CascadeTest, TheRanksLearnNothingSecret) {
   (void)run(job("emu", {"emulate"}));
   ASSERT_EQ(launches(), 1U);
   const auto& rank = launcher_.asked[0].rank;
-  for (const char* key : {"seed", "iterations", "tolerance", "reference", "expected", "job", "expected_cache"}) {
+  for (const char* key :
+       {"seed", "iterations", "tolerance", "reference", "expected", "job", "expected_cache"}) {
     EXPECT_FALSE(rank.contains(key)) << key;
   }
   EXPECT_EQ(rank["multicast_allowed"], false);
@@ -166,15 +179,19 @@ TEST_F(CascadeTest, PredictionIsCalledPredicted) {
 std::string samples(int n, double us) {
   json list = json::array();
   for (int i = 0; i < n; ++i) {
-    list.push_back({{"set", i}, {"latency_ns", us * 1e3 + i},
-                    {"ranks", {{{"start_ns", 0}, {"end_ns", us * 1e3}}, {{"start_ns", 0}, {"end_ns", us * 1e3 - 500}}}}});
+    list.push_back({{"set", i},
+                    {"latency_ns", us * 1e3 + i},
+                    {"ranks",
+                     {{{"start_ns", 0}, {"end_ns", us * 1e3}},
+                      {{"start_ns", 0}, {"end_ns", us * 1e3 - 500}}}}});
   }
   return json{{"status", "PASSED"}, {"iterations", list}}.dump();
 }
 
 TEST_F(CascadeTest, BenchGivesRatiosWithIntervals) {
   int groups = 0;
-  launcher_.script = [&](const FakeLauncher::Asked& asked, const std::string& line, int turn) -> std::string {
+  launcher_.script = [&](const FakeLauncher::Asked& asked, const std::string& line,
+                         int turn) -> std::string {
     if (turn == 0) ++groups;
     EXPECT_EQ(asked.job["mode"], "bench");
     EXPECT_GE(asked.job["n_sets"].get<int>(), 8);
@@ -200,7 +217,8 @@ TEST_F(CascadeTest, ATimeBelowTheFloorIsImplausible) {
     if (line == "quit") return R"({"status":"PASSED"})";
     return samples(std::stoi(line.substr(3)), 3.0);
   };
-  const auto v = run(job("cuda", {"bench"}, {{"size", "quick"}, {"compare", json::array()}, {"profile", profile}}));
+  const auto v = run(job("cuda", {"bench"},
+                         {{"size", "quick"}, {"compare", json::array()}, {"profile", profile}}));
   EXPECT_EQ(v.status, "IMPLAUSIBLE") << v.message;
   EXPECT_NE(v.message.find("is below the"), std::string::npos);
 }

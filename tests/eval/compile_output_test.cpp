@@ -6,13 +6,19 @@ namespace sculler::eval {
 namespace {
 
 TEST(FirstError, OfEachTool) {
-  auto e = first_error("candidate.cu(12): warning: unused\ncandidate.cu(31): error: identifier \"foo\" is undefined\n");
+  auto e = first_error(
+      "candidate.cu(12): warning: unused\ncandidate.cu(31): error: identifier \"foo\" is "
+      "undefined\n");
   EXPECT_EQ(e.where, "candidate.cu:31");
   EXPECT_EQ(e.message, "identifier \"foo\" is undefined");
-  e = first_error("In file included from x\n/sculler/work/candidate.cpp:3:10: fatal error: nope.h: No such file\n");
+  e = first_error(
+      "In file included from x\n/sculler/work/candidate.cpp:3:10: fatal error: nope.h: No such "
+      "file\n");
   EXPECT_EQ(e.where, "candidate.cpp:3");
   EXPECT_EQ(e.message, "nope.h: No such file");
-  e = first_error("/usr/bin/ld: /tmp/x.o: in function `f':\ncandidate.cu:(.text+0x5): undefined reference to `g'\n");
+  e = first_error(
+      "/usr/bin/ld: /tmp/x.o: in function `f':\ncandidate.cu:(.text+0x5): undefined reference to "
+      "`g'\n");
   EXPECT_NE(e.message.find("undefined reference to `g'"), std::string::npos);
   e = first_error("ptxas fatal   : Unresolved extern function 'h'\n");
   EXPECT_EQ(e.message, "ptxas fatal   : Unresolved extern function 'h'");
@@ -37,7 +43,9 @@ TEST(PtxasFacts, AreTheLargestOfAllKernels) {
 }
 
 TEST(Depfile, ReadsContinuationsAndEscapes) {
-  const auto paths = parse_depfile("artifact.so : candidate.cu \\\n    /usr/include/a.h \\\n /x/with\\ space.h\n\n/usr/include/a.h:\n");
+  const auto paths = parse_depfile(
+      "artifact.so : candidate.cu \\\n    /usr/include/a.h \\\n /x/with\\ "
+      "space.h\n\n/usr/include/a.h:\n");
   ASSERT_EQ(paths.size(), 3U);
   EXPECT_EQ(paths[0], "candidate.cu");
   EXPECT_EQ(paths[2], "/x/with space.h");

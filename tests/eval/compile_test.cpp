@@ -81,7 +81,8 @@ TEST_F(CompileTest, FirstErrorWithItsPlace) {
 TEST_F(CompileTest, ASourceCannotReadTheMachine) {
   if (sandbox_.level() != Containment::kFull) GTEST_SKIP() << "no sandbox here: " << sandbox_.why();
   std::ofstream(folder_ / "secret.h") << "int secret = 42;\n";
-  for (const std::string& path : {std::string("/etc/passwd"), std::string("/proc/1/environ"), (folder_ / "secret.h").string()}) {
+  for (const std::string& path : {std::string("/etc/passwd"), std::string("/proc/1/environ"),
+                                  (folder_ / "secret.h").string()}) {
     if (path.starts_with("/proc")) continue;  // its own /proc: nothing of the machine in it
     const auto bad = compile("#include \"" + path + "\"\n");
     EXPECT_EQ(bad.status, "COMPILE_ERROR");
@@ -92,8 +93,12 @@ TEST_F(CompileTest, ASourceCannotReadTheMachine) {
 TEST_F(CompileTest, ACompilerThatTakesTooLongIsStopped) {
   CompileRequest r;
   r.timeout_ms = 400;
-  std::string text = "template <int N> int g(int x) { return x * N + g<N - 1>(x); }\ntemplate <> int g<0>(int x) { return x; }\n";
-  for (int i = 0; i < 20'000; ++i) text += "int f" + std::to_string(i) + "(int x) { return g<40>(x + " + std::to_string(i) + "); }\n";
+  std::string text =
+      "template <int N> int g(int x) { return x * N + g<N - 1>(x); }\ntemplate <> int g<0>(int x) "
+      "{ return x; }\n";
+  for (int i = 0; i < 20'000; ++i)
+    text +=
+        "int f" + std::to_string(i) + "(int x) { return g<40>(x + " + std::to_string(i) + "); }\n";
   const auto slow = compile(text, r);
   EXPECT_FALSE(slow.ok);
   EXPECT_EQ(slow.status, "TIMEOUT") << slow.message;
@@ -121,7 +126,9 @@ TEST_F(CompileTest, AMissingCompilerSaysHowToGetOne) {
 TEST_F(CompileTest, CudaGivesPtxInAFatBinary) {
   if (toolchain_.cuda_home.empty()) GTEST_SKIP() << "no nvcc here";
   CompileRequest r;
-  r.files = {{"candidate.cu", "__global__ void k(int* p) { *p = 1; }\nextern \"C\" void f(int* p) { k<<<1, 1>>>(p); }\n"}};
+  r.files = {
+      {"candidate.cu",
+       "__global__ void k(int* p) { *p = 1; }\nextern \"C\" void f(int* p) { k<<<1, 1>>>(p); }\n"}};
   ToolCompiler compiler(real_processes(), sandbox_, toolchain_, cache_());
   const auto out = compiler.compile(r);
   ASSERT_TRUE(out.ok) << out.message;

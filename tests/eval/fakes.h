@@ -15,7 +15,9 @@ namespace sculler::eval {
 class FakeLinter final : public Linter {
  public:
   std::optional<LintProblem> problem{};
-  std::optional<LintProblem> lint(const Job&, const task::Task&, const task::Profile*) override { return problem; }
+  std::optional<LintProblem> lint(const Job&, const task::Task&, const task::Profile*) override {
+    return problem;
+  }
 };
 
 class FakeCompiler final : public Compiler {
@@ -28,7 +30,8 @@ class FakeCompiler final : public Compiler {
   }
 };
 
-// Each group answers by the script, which sees job.json, rank.json and how often this group was asked.
+// Each group answers by the script, which sees job.json, rank.json and how often this group was
+// asked.
 class FakeLauncher final : public Launcher {
  public:
   struct Asked {
@@ -41,7 +44,8 @@ class FakeLauncher final : public Launcher {
   std::vector<Asked> asked;
 
   Result<std::unique_ptr<Group>> start(const GroupSpec& spec) override {
-    asked.push_back({spec.target, nlohmann::json::parse(spec.job_json), nlohmann::json::parse(spec.rank_json), spec.env});
+    asked.push_back({spec.target, nlohmann::json::parse(spec.job_json),
+                     nlohmann::json::parse(spec.rank_json), spec.env});
     return std::make_unique<FakeGroup>(*this, asked.back());
   }
 

@@ -24,7 +24,8 @@ TEST(Job, ReadsALineAndPrintsItAgain) {
 
 TEST(Job, AsksForAScheduleOfTheEmulator) {
   auto object = job_object();
-  object["emu"]["schedule"] = {{"kind", "delay_rank"}, {"seed", 12}, {"delayed_rank", 9}, {"iterations", 1000}};
+  object["emu"]["schedule"] = {
+      {"kind", "delay_rank"}, {"seed", 12}, {"delayed_rank", 9}, {"iterations", 1000}};
   auto job = parse_job(object.dump(), "test");
   ASSERT_TRUE(job) << job.error().text();
   EXPECT_EQ(job->schedule.kind, "delay_rank");

@@ -17,8 +17,9 @@ namespace sculler::eval {
 namespace {
 namespace fs = std::filesystem;
 
-// Pids of processes whose command line or first environment holds `word`. Ranks in a sandbox are found by the mark that
-// the tests put into their environment, since other evaluators may run on this machine.
+// Pids of processes whose command line or first environment holds `word`. Ranks in a sandbox are
+// found by the mark that the tests put into their environment, since other evaluators may run on
+// this machine.
 std::vector<int> processes_with(const std::string& word) {
   std::vector<int> found;
   std::error_code ignored;
@@ -59,14 +60,17 @@ class LauncherTest : public testing::TestWithParam<bool> {
     installation_.programs = folder_ / "bin";
     if (GetParam()) {
       sandbox_ = Sandbox::detect(real_processes(), false);
-      if (sandbox_.level() != Containment::kFull) GTEST_SKIP() << "no sandbox here: " << sandbox_.why();
+      if (sandbox_.level() != Containment::kFull)
+        GTEST_SKIP() << "no sandbox here: " << sandbox_.why();
     }
-    launcher_ = std::make_unique<LocalLauncher>(real_processes(), sandbox_, installation_, folder_ / "scratch");
+    launcher_ = std::make_unique<LocalLauncher>(real_processes(), sandbox_, installation_,
+                                                folder_ / "scratch");
   }
   void TearDown() override {
     if (!folder_.empty()) fs::remove_all(folder_);
   }
-  GroupSpec spec(const std::string& trusted, const std::string& ranks, Target target = Target::kEmu) const {
+  GroupSpec spec(const std::string& trusted, const std::string& ranks,
+                 Target target = Target::kEmu) const {
     GroupSpec s;
     s.target = target;
     s.n_ranks = 2;
@@ -87,7 +91,8 @@ TEST_P(LauncherTest, BothSidesHaveTheirSockets) {
   auto out = run_group(*launcher_, spec("fds\nanswer done\n", "fds\n"), 5000, 1000);
   ASSERT_TRUE(out) << out.error().text();
   EXPECT_EQ(out->line, "SCULLER_CONTROL_FDS 10 socket");
-  for (const char* said : {"SCULLER_CONTROL_FDS 11 socket", "SCULLER_VM_FDS 12 socket", "SCULLER_VM_FDS 13 socket"}) {
+  for (const char* said :
+       {"SCULLER_CONTROL_FDS 11 socket", "SCULLER_VM_FDS 12 socket", "SCULLER_VM_FDS 13 socket"}) {
     EXPECT_NE(out->output.find(said), std::string::npos) << out->output;
   }
   EXPECT_TRUE(fs::is_empty(folder_ / "scratch"));
@@ -104,9 +109,10 @@ TEST_P(LauncherTest, TheEnvironmentIsTheListAndNothingElse) {
   std::istringstream lines(out->output);
   for (std::string line; std::getline(lines, line);) {
     const auto name = line.substr(0, line.find('='));
-    const bool known = name == "PATH" || name == "HOME" || name == "TMPDIR" || name == "LANG" || name == "PWD" ||
-                       name.starts_with("NCCL_") || name.starts_with("CUDA_") || name.starts_with("SCULLER_") ||
-                       name.starts_with("TORCH_") || name.starts_with("NVSHMEM_");
+    const bool known = name == "PATH" || name == "HOME" || name == "TMPDIR" || name == "LANG" ||
+                       name == "PWD" || name.starts_with("NCCL_") || name.starts_with("CUDA_") ||
+                       name.starts_with("SCULLER_") || name.starts_with("TORCH_") ||
+                       name.starts_with("NVSHMEM_");
     EXPECT_TRUE(known) << line;
   }
 }
@@ -158,7 +164,8 @@ TEST(LauncherFull, ARankSeesLittleOfTheMachine) {
   ASSERT_NE(::mkdtemp(name.data()), nullptr);
   const fs::path folder = name;
   fs::create_directories(folder / "bin");
-  for (const char* program : {"sculler-verify", "sculler-rank"}) fs::copy(STAND_IN, folder / "bin" / program);
+  for (const char* program : {"sculler-verify", "sculler-rank"})
+    fs::copy(STAND_IN, folder / "bin" / program);
   Installation installation;
   installation.programs = folder / "bin";
   LocalLauncher launcher(real_processes(), sandbox, installation, folder / "scratch");
@@ -171,9 +178,9 @@ TEST(LauncherFull, ARankSeesLittleOfTheMachine) {
   s.env = rank_environment({}, false);
   auto out = run_group(launcher, s, 5000, 1000);
   ASSERT_TRUE(out) << out.error().text();
-  for (const char* said : {"/etc/passwd hidden", "/etc/hostname hidden", "/root hidden", "/home hidden",
-                           "/usr/bin hidden", "/var/log hidden", "job-folder read-only", "tmp writable",
-                           "interfaces 1"}) {
+  for (const char* said : {"/etc/passwd hidden", "/etc/hostname hidden", "/root hidden",
+                           "/home hidden", "/usr/bin hidden", "/var/log hidden",
+                           "job-folder read-only", "tmp writable", "interfaces 1"}) {
     EXPECT_NE(out->output.find(said), std::string::npos) << said << " in\n" << out->output;
   }
   fs::remove_all(folder);
@@ -184,7 +191,8 @@ TEST(LauncherDeath, NothingIsLeftWhenTheEvaluatorIsKilled) {
   ASSERT_NE(::mkdtemp(name.data()), nullptr);
   const fs::path folder = name;
   fs::create_directories(folder / "bin");
-  for (const char* program : {"sculler-vm", "sculler-rank"}) fs::copy(STAND_IN, folder / "bin" / program);
+  for (const char* program : {"sculler-vm", "sculler-rank"})
+    fs::copy(STAND_IN, folder / "bin" / program);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

@@ -22,7 +22,8 @@ TEST(Outcome, ReadsAResult) {
 }
 
 TEST(Outcome, UnknownStatusAndBrokenLinesAreInternal) {
-  for (const char* line : {"", "{", "[]", "{}", R"({"status":"EXCELLENT"})", R"({"status":3})", "null"}) {
+  for (const char* line :
+       {"", "{", "[]", "{}", R"({"status":"EXCELLENT"})", R"({"status":3})", "null"}) {
     const auto r = parse_result(line);
     EXPECT_EQ(r.status, "INTERNAL") << line;
     EXPECT_FALSE(r.message.empty()) << line;

@@ -47,13 +47,14 @@ TEST(Queue, TheVerdictIsDurableBeforeItIsSaid) {
   Spool spool(files, "/spool");
   ASSERT_TRUE(spool.open());
   int checked = 0;
-  Queue queue(passed, spool,
-              [&](const std::string& line) {
-                const auto id = nlohmann::json::parse(line)["job"].get<std::string>();
-                EXPECT_TRUE(files.exists("/spool/" + id + ".json"));
-                ++checked;
-              },
-              2);
+  Queue queue(
+      passed, spool,
+      [&](const std::string& line) {
+        const auto id = nlohmann::json::parse(line)["job"].get<std::string>();
+        EXPECT_TRUE(files.exists("/spool/" + id + ".json"));
+        ++checked;
+      },
+      2);
   for (const char digit : {'1', '2', '3'}) queue.submit(job_of(digit));
   queue.drain();
   EXPECT_EQ(checked, 3);

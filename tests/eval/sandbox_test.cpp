@@ -18,8 +18,10 @@ std::map<std::string, std::string> map_of(const Environment& env) {
 }
 
 TEST(RankEnvironment, MulticastIsOffUnlessTheProfileAllowsIt) {
-  const Environment wants{{"NCCL_NVLS_ENABLE", "2"}, {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "0"},
-                          {"NVSHMEM_DISABLE_NVLS", "0"}, {"NCCL_DEBUG", "WARN"}};
+  const Environment wants{{"NCCL_NVLS_ENABLE", "2"},
+                          {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "0"},
+                          {"NVSHMEM_DISABLE_NVLS", "0"},
+                          {"NCCL_DEBUG", "WARN"}};
   const auto off = map_of(rank_environment(wants, false));
   EXPECT_EQ(off.at("NCCL_NVLS_ENABLE"), "0");
   EXPECT_EQ(off.at("TORCH_SYMM_MEM_DISABLE_MULTICAST"), "1");
@@ -33,8 +35,11 @@ TEST(RankEnvironment, MulticastIsOffUnlessTheProfileAllowsIt) {
 
 TEST(RankEnvironment, NothingIsInheritedAndTheLoaderIsOutOfReach) {
   ::setenv("SCULLER_TEST_SECRET", "key", 1);
-  const auto env = map_of(rank_environment({{"LD_PRELOAD", "/x.so"}, {"LD_LIBRARY_PATH", "/x"},
-                                            {"SCULLER_CONTROL_FDS", "0"}, {"GLIBC_TUNABLES", "x"}}, false));
+  const auto env = map_of(rank_environment({{"LD_PRELOAD", "/x.so"},
+                                            {"LD_LIBRARY_PATH", "/x"},
+                                            {"SCULLER_CONTROL_FDS", "0"},
+                                            {"GLIBC_TUNABLES", "x"}},
+                                           false));
   for (const auto& [name, value] : env) {
     EXPECT_FALSE(name.starts_with("LD_")) << name;
     EXPECT_FALSE(name.starts_with("SCULLER_")) << name;
@@ -66,7 +71,8 @@ TEST(Sandbox, FullSharesNoNamespaceAndBindsReadOnly) {
   const auto has = [&](const char* word) {
     return std::find(options.argv.begin(), options.argv.end(), word) != options.argv.end();
   };
-  for (const char* word : {"--unshare-pid", "--unshare-ipc", "--unshare-net", "--unshare-user", "--die-with-parent"}) {
+  for (const char* word :
+       {"--unshare-pid", "--unshare-ipc", "--unshare-net", "--unshare-user", "--die-with-parent"}) {
     EXPECT_TRUE(has(word)) << word;
   }
   EXPECT_FALSE(has("--share-net"));

@@ -16,8 +16,9 @@ TEST(Verdict, HasAdviceForEveryStatusButSuccess) {
   text << in.rdbuf();
   int seen = 0;
   for (const char* status :
-       {"PASSED", "LINT_ERROR", "COMPILE_ERROR", "LAUNCH_ERROR", "UNSUPPORTED", "INCORRECT", "RACE", "DEADLOCK", "HANG",
-        "UNINITIALISED", "OUT_OF_BOUNDS", "TIMEOUT", "OOM", "CRASH", "IMPLAUSIBLE", "CHEAT", "AMBIGUOUS", "INTERNAL"}) {
+       {"PASSED", "LINT_ERROR", "COMPILE_ERROR", "LAUNCH_ERROR", "UNSUPPORTED", "INCORRECT", "RACE",
+        "DEADLOCK", "HANG", "UNINITIALISED", "OUT_OF_BOUNDS", "TIMEOUT", "OOM", "CRASH",
+        "IMPLAUSIBLE", "CHEAT", "AMBIGUOUS", "INTERNAL"}) {
     EXPECT_TRUE(is_status(status)) << status;
     EXPECT_NE(text.str().find(status), std::string::npos) << status;
     EXPECT_EQ(default_advice(status).empty(), std::string_view(status) == "PASSED") << status;

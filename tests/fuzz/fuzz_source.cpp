@@ -1,4 +1,5 @@
-// Any text as a candidate: tokens lie within it, blocks too, replacing a block's text keeps the frozen text.
+// Any text as a candidate: tokens lie within it, blocks too, replacing a block's text keeps the
+// frozen text.
 #include <cstdlib>
 #include <string_view>
 

@@ -1,4 +1,5 @@
-// Any text as task.toml (files it names are absent): an error with a place, never a crash; formulas likewise.
+// Any text as task.toml (files it names are absent): an error with a place, never a crash; formulas
+// likewise.
 #include <cstdlib>
 #include <string_view>
 
@@ -9,7 +10,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace sculler;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (const auto formula = task::Formula::parse(text)) (void)formula->real({{"S", 7}, {"K", -3}, {"R", 2}});
+  if (const auto formula = task::Formula::parse(text))
+    (void)formula->real({{"S", 7}, {"K", -3}, {"R", 2}});
   MemoryFiles files;
   (void)files.mkdirs("/t");
   (void)files.write_atomic("/t/task.toml", text);

@@ -1,4 +1,5 @@
-// A cpu job through the real programs, without a sandbox: sculler-verify and sculler-rank over socket pairs.
+// A cpu job through the real programs, without a sandbox: sculler-verify and sculler-rank over
+// socket pairs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,11 +56,12 @@ class CpuJob : public testing::Test {
   // Lines on the checker's stdout.
   std::vector<std::string> run_lines(const std::string& candidate, const std::string& orders = {}) {
     const std::string bytes = std::to_string(job_.buffers[0].bytes);
-    const std::string spec = R"({"version":1,"target":"cpu","n_ranks":)" + std::to_string(job_.n_ranks) +
-                             R"(,"candidate":")" + candidate + R"(","problem":{"dims":[)" +
-                             std::to_string(job_.problem.dim[0]) + R"(]},"n_sets":)" + std::to_string(job_.n_sets) +
-                             R"(,"buffers":[{"name":"X","bytes":)" + bytes + R"(},{"name":"Y","bytes":)" + bytes +
-                             R"(}],"workload":false,"n_threads":2})";
+    const std::string spec =
+        R"({"version":1,"target":"cpu","n_ranks":)" + std::to_string(job_.n_ranks) +
+        R"(,"candidate":")" + candidate + R"(","problem":{"dims":[)" +
+        std::to_string(job_.problem.dim[0]) + R"(]},"n_sets":)" + std::to_string(job_.n_sets) +
+        R"(,"buffers":[{"name":"X","bytes":)" + bytes + R"(},{"name":"Y","bytes":)" + bytes +
+        R"(}],"workload":false,"n_threads":2})";
     EXPECT_TRUE(real_files().write_atomic(join_path(folder_, "rank.json"), spec));
     EXPECT_TRUE(real_files().write_atomic(join_path(folder_, "job.json"), print_job(job_)));
     std::vector<int> trusted, untrusted;
@@ -84,7 +86,8 @@ class CpuJob : public testing::Test {
     SpawnOptions verify;
     verify.argv = {SCULLER_VERIFY_PROGRAM, join_path(folder_, "job.json")};
     verify.env = {{"SCULLER_CONTROL_FDS", list}, {"ASAN_OPTIONS", "detect_leaks=1"}};
-    for (int r = 0; r < job_.n_ranks; ++r) verify.fds.emplace_back(trusted[static_cast<std::size_t>(r)], 10 + r);
+    for (int r = 0; r < job_.n_ranks; ++r)
+      verify.fds.emplace_back(trusted[static_cast<std::size_t>(r)], 10 + r);
     auto result = run_command(real_processes(), verify, orders, 60'000);
     for (const int fd : trusted) close(fd);
     EXPECT_TRUE(result) << result.error().text();

@@ -96,7 +96,8 @@ TEST_F(Channel, EndIsSeen) {
 }
 
 TEST(Multicast, VariablesAreDemanded) {
-  for (const char* name : {"NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS"}) {
+  for (const char* name :
+       {"NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS"}) {
     set_multicast_off();
     EXPECT_TRUE(require_multicast_off());
     ::unsetenv(name);
@@ -121,7 +122,8 @@ TEST(Multicast, RefusedFunctionReturnsNotPermitted) {
 }
 
 TEST(RankSpec, ParsesTheDocumentedExample) {
-  auto spec = parse_rank_spec(R"({"version":1,"target":"emu","n_ranks":2,"candidate":"candidate.so","backend":"rank_backend.so",
+  auto spec = parse_rank_spec(
+      R"({"version":1,"target":"emu","n_ranks":2,"candidate":"candidate.so","backend":"rank_backend.so",
  "problem":{"dims":[512,256,512]},"n_sets":8,"buffers":[{"name":"A","bytes":131072},{"name":"B","bytes":262144},{"name":"C","bytes":524288}],
  "workload":true,"n_threads":2,"expect_nccl":22809,"libraries":["/abs/libcudart.so.13","/abs/libnccl.so.2"],"multicast_allowed":false})");
   ASSERT_TRUE(spec) << spec.error().text();
@@ -129,8 +131,10 @@ TEST(RankSpec, ParsesTheDocumentedExample) {
   EXPECT_EQ(spec->buffers[2].bytes, 524288u);
   EXPECT_EQ(spec->libraries.size(), 2u);
   EXPECT_FALSE(parse_rank_spec(R"({"version":2})"));
-  EXPECT_FALSE(parse_rank_spec(R"({"version":1,"target":"cpu","candidate":"c","problem":{"dims":[1]},"buffers":[]})"));
-  EXPECT_FALSE(parse_rank_spec(R"({"version":1,"target":"cuda","candidate":"c","problem":{"dims":[1]},"buffers":[{"bytes":4}]})"));
+  EXPECT_FALSE(parse_rank_spec(
+      R"({"version":1,"target":"cpu","candidate":"c","problem":{"dims":[1]},"buffers":[]})"));
+  EXPECT_FALSE(parse_rank_spec(
+      R"({"version":1,"target":"cuda","candidate":"c","problem":{"dims":[1]},"buffers":[{"bytes":4}]})"));
   EXPECT_FALSE(parse_rank_spec(
       R"({"version":1,"target":"cpu","candidate":"c","problem":{"dims":[1]},"buffers":[{"bytes":4}],"libraries":["x.so"]})"));
 }

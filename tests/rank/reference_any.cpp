@@ -4,8 +4,9 @@
 
 #include "sculler/candidate.h"
 
-extern "C" SCULLER_EXPORT int sculler_reference(const sculler_problem* problem, int, int rank, const void* const* inputs,
-                                                void* const* outputs, const int64_t*, int64_t) {
+extern "C" SCULLER_EXPORT int sculler_reference(const sculler_problem* problem, int, int rank,
+                                                const void* const* inputs, void* const* outputs,
+                                                const int64_t*, int64_t) {
   const auto* x = static_cast<const float*>(inputs[rank]);
   auto* y = static_cast<double*>(outputs[0]);
   for (int64_t i = 0; i < problem->dim[0]; ++i) {

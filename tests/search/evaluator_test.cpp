@@ -1,6 +1,7 @@
 #include "search/evaluator.h"
 
 #include <gtest/gtest.h>
+
 #include <csignal>
 #include <set>
 
@@ -13,7 +14,9 @@ std::string job(int n) {
   std::string text = std::to_string(n);
   return std::string(64 - text.size(), '0') + text;
 }
-std::string line(int n) { return "{\"job\":\"" + job(n) + "\",\"text\":\"" + std::string(30'000, 'x') + "\"}"; }
+std::string line(int n) {
+  return "{\"job\":\"" + job(n) + "\",\"text\":\"" + std::string(30'000, 'x') + "\"}";
+}
 
 class EvaluatorTest : public ::testing::Test {
  protected:
@@ -27,7 +30,8 @@ class EvaluatorTest : public ::testing::Test {
     SpawnOptions command;
     command.argv = {SCULLER_STAND_IN};
     command.argv.insert(command.argv.end(), words.begin(), words.end());
-    return std::make_unique<ProcessEvaluator>(real_processes(), real_clock(), command, folder_ + "/log");
+    return std::make_unique<ProcessEvaluator>(real_processes(), real_clock(), command,
+                                              folder_ + "/log");
   }
   // Verdicts until `n` came or it fails.
   std::vector<std::string> collect(ProcessEvaluator& evaluator, int n) {
@@ -81,7 +85,8 @@ TEST_F(EvaluatorTest, EndlessDeathsEndTheRunWithTheLastWords) {
   ASSERT_TRUE(evaluator->submit(job(0), line(0)));
   EXPECT_TRUE(collect(*evaluator, 1).empty());
   EXPECT_EQ(error_.code, ErrorCode::kChildFailed);
-  EXPECT_EQ(error_.message, "the evaluator ended 3 times without a verdict (exit code 7): out of luck");
+  EXPECT_EQ(error_.message,
+            "the evaluator ended 3 times without a verdict (exit code 7): out of luck");
 }
 
 TEST_F(EvaluatorTest, HangCountsAsDeath) {

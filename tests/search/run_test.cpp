@@ -75,7 +75,8 @@ TEST_F(RunTest, ResumeAsksNothingAgainAndEndsAlike) {
 }
 
 TEST_F(RunTest, WhatTheSpoolHoldsIsNotEvaluatedAgain) {
-  // Dies (as after kill -9) at every possible place of the run: the attempts are written, some verdicts only in the spool.
+  // Dies (as after kill -9) at every possible place of the run: the attempts are written, some
+  // verdicts only in the spool.
   for (int survives = 0; survives < 22; ++survives) {
     store_ = std::move(*store::Store::open(":memory:", clock_));
     std::map<std::string, int> asked;
@@ -84,7 +85,8 @@ TEST_F(RunTest, WhatTheSpoolHoldsIsNotEvaluatedAgain) {
       ++asked[id];
       const std::string verdict = judge(id, line);
       if (answered++ == survives) {
-        EXPECT_TRUE(files_.write_atomic("/spool/" + id + ".json", verdict));  // durable, but not handed over
+        EXPECT_TRUE(files_.write_atomic("/spool/" + id + ".json",
+                                        verdict));  // durable, but not handed over
         return std::string("{");
       }
       return verdict;
@@ -99,7 +101,8 @@ TEST_F(RunTest, WhatTheSpoolHoldsIsNotEvaluatedAgain) {
     EXPECT_EQ(summary->tally.evaluated, 20);
     EXPECT_EQ(store_->counts()->evaluations, 22);
     EXPECT_TRUE(store_->open_attempts()->empty());
-    for (const auto& [id, times] : asked) EXPECT_LE(times, 1 + (files_.exists("/spool/" + id + ".json") ? 0 : 1)) << survives;
+    for (const auto& [id, times] : asked)
+      EXPECT_LE(times, 1 + (files_.exists("/spool/" + id + ".json") ? 0 : 1)) << survives;
     ASSERT_TRUE(files_.remove_all("/spool"));
     ASSERT_TRUE(files_.mkdirs("/spool"));
   }
@@ -132,7 +135,8 @@ TEST_F(RunTest, AnEliteThatIsNotConfirmedIsNotTheBest) {
   FakeEvaluator evaluator([](const std::string& id, const std::string& line) {
     auto verdict = *parse_json(judge(id, line), "v");
     const auto job = *parse_json(line, "j");
-    if (job["stages"].size() > 3 && job["candidate"]["defines"].value("B", "") == "3") verdict["status"] = "INCORRECT";
+    if (job["stages"].size() > 3 && job["candidate"]["defines"].value("B", "") == "3")
+      verdict["status"] = "INCORRECT";
     return dump_json(verdict);
   });
   settings_.budget = 40;
@@ -154,11 +158,17 @@ TEST_F(RunTest, BestFolderHoldsWhatAPersonTakesAway) {
   FakeEvaluator evaluator(judge);
   auto summary = run(evaluator);
   ASSERT_TRUE(summary && summary->best);
-  ASSERT_TRUE(write_best(files_, "/run/best", *summary, {"toy", "emu", "h200x2", "emu", "/run", "sculler evaluate toy best/candidate.cu"}));
-  EXPECT_EQ(*files_.list("/run/best"), (std::vector<std::string>{"README.md", "candidate.cu", "defines.json", "directive.json", "verdict.json"}));
+  ASSERT_TRUE(write_best(
+      files_, "/run/best", *summary,
+      {"toy", "emu", "h200x2", "emu", "/run", "sculler evaluate toy best/candidate.cu"}));
+  EXPECT_EQ(*files_.list("/run/best"),
+            (std::vector<std::string>{"README.md", "candidate.cu", "defines.json", "directive.json",
+                                      "verdict.json"}));
   EXPECT_EQ(*files_.read("/run/best/candidate.cu"), summary->best->candidate.source->text);
   const std::string readme = *files_.read("/run/best/README.md");
-  EXPECT_NE(readme.find("predicted at size default, not measured: no GPU took part"), std::string::npos) << readme;
+  EXPECT_NE(readme.find("predicted at size default, not measured: no GPU took part"),
+            std::string::npos)
+      << readme;
   EXPECT_NE(readme.find("confirmed on fresh seeds"), std::string::npos);
   files_.set_capacity(1);
   EXPECT_EQ(write_best(files_, "/run/best2", *summary, {}).error().code, ErrorCode::kDiskFull);

@@ -1,5 +1,5 @@
-// Answers job lines as sculler-eval does. argv[1]: "answer"; "die N FILE": dies after N answers, unless FILE exists (it makes it); "die-always"; "hang";
-// "noise": says what was not asked.
+// Answers job lines as sculler-eval does. argv[1]: "answer"; "die N FILE": dies after N answers,
+// unless FILE exists (it makes it); "die-always"; "hang"; "noise": says what was not asked.
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
     if (left-- == 0) ::_exit(9);
     const auto at = line.find("\"job\":\"");
     const std::string job = mode == "noise" ? std::string(64, 'f') : line.substr(at + 7, 64);
-    std::cout << R"({"version":1,"job":")" << job << R"(","status":"PASSED","stage":"emulate"})" << std::endl;
+    std::cout << R"({"version":1,"job":")" << job << R"(","status":"PASSED","stage":"emulate"})"
+              << std::endl;
   }
 }

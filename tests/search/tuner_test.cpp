@@ -9,8 +9,10 @@
 namespace sculler::search {
 namespace {
 
-// Runs the tuner with `width` proposals at once, told in order or reversed; gives labels in order of proposal.
-std::vector<std::string> drive(Tuner& tuner, std::size_t width, bool reversed, int64_t most = 100'000) {
+// Runs the tuner with `width` proposals at once, told in order or reversed; gives labels in order
+// of proposal.
+std::vector<std::string> drive(Tuner& tuner, std::size_t width, bool reversed,
+                               int64_t most = 100'000) {
   std::vector<std::string> labels;
   int64_t program = 0;
   std::vector<Outcome> waiting;
@@ -48,7 +50,9 @@ TEST(Tuner, SeedsComeFirstThenTheBestIsFound) {
   EXPECT_TRUE(tuner.exhausted());
   EXPECT_NE(std::find(labels.begin(), labels.end(), "seed_a A=16 B=3"), labels.end());
   // What was wrong at its usual values with a status that tunables cannot cure is not tried again.
-  EXPECT_EQ(std::count_if(labels.begin(), labels.end(), [](const auto& l) { return l.starts_with("seed_b"); }), 1);
+  EXPECT_EQ(std::count_if(labels.begin(), labels.end(),
+                          [](const auto& l) { return l.starts_with("seed_b"); }),
+            1);
 }
 
 TEST(Tuner, NothingIsProposedTwiceAndTheWholeSpaceIsUsed) {
@@ -60,7 +64,8 @@ TEST(Tuner, NothingIsProposedTwiceAndTheWholeSpaceIsUsed) {
 }
 
 TEST(Tuner, OrderOfVerdictsAndWidthChangeNothing) {
-  Tuner one(seeds(), {5, 40, 8}), two(seeds(), {5, 40, 8}), three(seeds(), {5, 40, 8}), other(seeds(), {6, 40, 8});
+  Tuner one(seeds(), {5, 40, 8}), two(seeds(), {5, 40, 8}), three(seeds(), {5, 40, 8}),
+      other(seeds(), {6, 40, 8});
   const auto first = drive(one, 1, false);
   EXPECT_EQ(first, drive(two, 7, true));
   EXPECT_EQ(first, drive(three, 4, false));
@@ -68,7 +73,8 @@ TEST(Tuner, OrderOfVerdictsAndWidthChangeNothing) {
 }
 
 TEST(Tuner, SourcesOfOneCellAreInterleavedWithOthers) {
-  Tuner tuner({source_of("one", "lsa"), source_of("two", "lsa"), source_of("three", "none")}, {1, 3, 8});
+  Tuner tuner({source_of("one", "lsa"), source_of("two", "lsa"), source_of("three", "none")},
+              {1, 3, 8});
   EXPECT_EQ(drive(tuner, 1, false), (std::vector<std::string>{"one", "three", "two"}));
 }
 

@@ -6,7 +6,9 @@
 namespace sculler::source {
 namespace {
 
-const std::string kText = "head\n// EVOLVE-BLOCK-START tile loop\na\nb\n// EVOLVE-BLOCK-END\nmid\n  // EVOLVE-BLOCK-START\n// EVOLVE-BLOCK-END\ntail";
+const std::string kText =
+    "head\n// EVOLVE-BLOCK-START tile loop\na\nb\n// EVOLVE-BLOCK-END\nmid\n  // "
+    "EVOLVE-BLOCK-START\n// EVOLVE-BLOCK-END\ntail";
 
 std::string error_of(std::string_view text) {
   auto found = need_blocks(text, "c.cu");
@@ -17,23 +19,32 @@ TEST(Blocks, FindsInnerTexts) {
   auto found = find_blocks(kText, "c.cu");
   ASSERT_TRUE(found);
   ASSERT_EQ(found->blocks.size(), 2u);
-  EXPECT_EQ(kText.substr(found->blocks[0].begin, found->blocks[0].end - found->blocks[0].begin), "a\nb\n");
+  EXPECT_EQ(kText.substr(found->blocks[0].begin, found->blocks[0].end - found->blocks[0].begin),
+            "a\nb\n");
   EXPECT_EQ(found->blocks[1].begin, found->blocks[1].end);
   EXPECT_EQ(found->blocks[0].first_line, 2);
   EXPECT_EQ(found->blocks[0].last_line, 5);
 }
 
 TEST(Blocks, ErrorsNameTheLine) {
-  EXPECT_EQ(error_of("int x;\n"), "c.cu: has no evolve blocks, so nothing in it may change (mark what may change with // EVOLVE-BLOCK-START and // EVOLVE-BLOCK-END)");
-  EXPECT_EQ(error_of("\n// EVOLVE-BLOCK-START\n"), "c.cu:2: EVOLVE-BLOCK-START without an end (end it with // EVOLVE-BLOCK-END)");
-  EXPECT_EQ(error_of("// EVOLVE-BLOCK-END\n"), "c.cu:1: EVOLVE-BLOCK-END without a start (begin it with // EVOLVE-BLOCK-START)");
+  EXPECT_EQ(error_of("int x;\n"),
+            "c.cu: has no evolve blocks, so nothing in it may change (mark what may change with // "
+            "EVOLVE-BLOCK-START and // EVOLVE-BLOCK-END)");
+  EXPECT_EQ(error_of("\n// EVOLVE-BLOCK-START\n"),
+            "c.cu:2: EVOLVE-BLOCK-START without an end (end it with // EVOLVE-BLOCK-END)");
+  EXPECT_EQ(error_of("// EVOLVE-BLOCK-END\n"),
+            "c.cu:1: EVOLVE-BLOCK-END without a start (begin it with // EVOLVE-BLOCK-START)");
   EXPECT_EQ(error_of("// EVOLVE-BLOCK-START\n// EVOLVE-BLOCK-START\n"),
-            "c.cu:2: EVOLVE-BLOCK-START inside the block that began at line 1 (end it with // EVOLVE-BLOCK-END first)");
+            "c.cu:2: EVOLVE-BLOCK-START inside the block that began at line 1 (end it with // "
+            "EVOLVE-BLOCK-END first)");
   EXPECT_EQ(find_blocks(std::string(2 << 20, 'x'), "c.cu").error().code, ErrorCode::kBadSource);
 }
 
 TEST(Blocks, MarkersInStringsAndAfterCodeAreText) {
-  EXPECT_TRUE(find_blocks("const char* s = \"// EVOLVE-BLOCK-START\";\nint x; // EVOLVE-BLOCK-START\n// EVOLVE-BLOCK-STARTED\n", "c")->blocks.empty());
+  EXPECT_TRUE(find_blocks("const char* s = \"// EVOLVE-BLOCK-START\";\nint x; // "
+                          "EVOLVE-BLOCK-START\n// EVOLVE-BLOCK-STARTED\n",
+                          "c")
+                  ->blocks.empty());
 }
 
 TEST(Blocks, ReplaceKeepsFrozenText) {
@@ -70,7 +81,8 @@ RC_GTEST_PROP(Blocks, AnyTextIsHandled, (const std::string& a, const std::string
   const std::string text = a + "\n// EVOLVE-BLOCK-START\n" + b + "\n// EVOLVE-BLOCK-END\n" + a;
   auto found = find_blocks(text, "c");
   if (!found) return;
-  for (const auto& block : found->blocks) RC_ASSERT(block.begin <= block.end && block.end <= text.size());
+  for (const auto& block : found->blocks)
+    RC_ASSERT(block.begin <= block.end && block.end <= text.size());
   auto same = first_frozen_difference(text, text);
   RC_ASSERT(same == 0);
 }

@@ -45,7 +45,8 @@ TEST(Lint, CleanTextPasses) {
 }
 
 TEST(Lint, BannedCalls) {
-  for (const char* call : {"dlopen(0, 1)", "fork()", "execve(a, b, c)", "socket(1, 2, 3)", "system(\"x\")", "ptrace(0)", "::fork()", "std::system(\"x\")",
+  for (const char* call : {"dlopen(0, 1)", "fork()", "execve(a, b, c)", "socket(1, 2, 3)",
+                           "system(\"x\")", "ptrace(0)", "::fork()", "std::system(\"x\")",
                            "dlo\\\npen(0, 1)", "return getenv(\"X\")"}) {
     EXPECT_EQ(rules(with(std::string("int f() { ") + call + "; }")), "3:banned-call") << call;
   }
@@ -58,11 +59,14 @@ TEST(Lint, BannedCalls) {
 }
 
 TEST(Lint, MulticastOnlyWhereTheProfileAllowsIt) {
-  const std::string assembly = with("asm volatile(\"multi\" \"mem.red.add.f32 [%0], %1;\" :: \"l\"(p), \"f\"(x));");
+  const std::string assembly =
+      with("asm volatile(\"multi\" \"mem.red.add.f32 [%0], %1;\" :: \"l\"(p), \"f\"(x));");
   const std::string call = with("auto p = ncclGetLsaMultimemPointer(w, 0, comm);");
   EXPECT_EQ(rules(assembly), "3:multicast");
   EXPECT_EQ(rules(call), "3:multicast");
-  EXPECT_EQ(rules(with("void k() { ncclLsaBarrierSession<C> b(c, comm, ncclTeamTagLsa(), i, true); }")), "3:multicast");
+  EXPECT_EQ(
+      rules(with("void k() { ncclLsaBarrierSession<C> b(c, comm, ncclTeamTagLsa(), i, true); }")),
+      "3:multicast");
   EXPECT_EQ(rules(with("cuMulticastCreate(&h, &p);")), "3:multicast");
   LintOptions allowed;
   allowed.multicast = true;
@@ -75,12 +79,14 @@ TEST(Lint, DirectiveHoldsTheCode) {
   LintOptions options;
   options.directive = &d;
   EXPECT_EQ(rules(with("void f(B* b) { store(b->peer[1]); }"), options), "");
-  EXPECT_EQ(rules(with("void f() { ncclAllGather(a, b, n, t, c, s); b->peer[0]; }"), options), "3:host-collective");
+  EXPECT_EQ(rules(with("void f() { ncclAllGather(a, b, n, t, c, s); b->peer[0]; }"), options),
+            "3:host-collective");
   EXPECT_EQ(rules(with("void f() {}"), options), "0:device-api");
   EXPECT_EQ(rules(with("void f(ncclDevComm c) { ncclGin gin(c, 0); }"), options), "0:backend");
   EXPECT_EQ(rules("// sculler:directive {\"backend\":\"lsaa\"}\n" + with("int x;")), "1:directive");
   options.directive = nullptr;
-  EXPECT_EQ(rules("// sculler:directive {\"backend\":\"lsa\"}\n" + with("int x;"), options), "0:device-api");
+  EXPECT_EQ(rules("// sculler:directive {\"backend\":\"lsa\"}\n" + with("int x;"), options),
+            "0:device-api");
 }
 
 TEST(Lint, MarkersFrozenTextAndEntryPoints) {
@@ -95,7 +101,8 @@ TEST(Lint, MarkersFrozenTextAndEntryPoints) {
   LintOptions baseline;
   baseline.baseline = true;
   std::string plain = parent;
-  plain.erase(plain.find("// EVOLVE-BLOCK-START\n"), 22).erase(plain.find("// EVOLVE-BLOCK-END\n"), 20);
+  plain.erase(plain.find("// EVOLVE-BLOCK-START\n"), 22)
+      .erase(plain.find("// EVOLVE-BLOCK-END\n"), 20);
   EXPECT_EQ(rules(plain, baseline), "");
   EXPECT_EQ(rules(plain), "0:evolve-block");
 }
@@ -103,26 +110,37 @@ TEST(Lint, MarkersFrozenTextAndEntryPoints) {
 TEST(Lint, BarrierIndexBelowItsCount) {
   const std::string setup = "void s(R& reqs) { reqs.lsaBarrierCount = 4; }\n";
   const auto bar = [&](const char* index) {
-    return with(setup + "__device__ void k() { ncclLsaBarrierSession<ncclCoopCta> bar{ncclCoopCta(), comm, ncclTeamTagLsa(), " + index + "}; }");
+    return with(setup +
+                "__device__ void k() { ncclLsaBarrierSession<ncclCoopCta> bar{ncclCoopCta(), comm, "
+                "ncclTeamTagLsa(), " +
+                index + "}; }");
   };
   EXPECT_EQ(rules(bar("3")), "");
   EXPECT_EQ(rules(bar("4")), "4:barrier-index");
   EXPECT_EQ(rules(bar("blockIdx.x")), "");
-  EXPECT_EQ(rules(with("#define INDEX 9\n" + setup + "__device__ void k() { ncclLsaBarrierSession<C> bar(c, comm, team, INDEX); }")), "5:barrier-index");
+  EXPECT_EQ(
+      rules(with("#define INDEX 9\n" + setup +
+                 "__device__ void k() { ncclLsaBarrierSession<C> bar(c, comm, team, INDEX); }")),
+      "5:barrier-index");
   LintOptions options;
   options.defines = {{"SLOT", "5"}};
-  const std::string tuned = "// sculler:tune SLOT in {1,5}\n#ifndef SLOT\n#define SLOT 1\n#endif\n" + bar("SLOT");
+  const std::string tuned =
+      "// sculler:tune SLOT in {1,5}\n#ifndef SLOT\n#define SLOT 1\n#endif\n" + bar("SLOT");
   EXPECT_EQ(rules(tuned, options), "8:barrier-index");
   options.defines = {{"SLOT", "1"}};
   EXPECT_EQ(rules(tuned, options), "");
-  EXPECT_EQ(rules(with("void s(R& r) { r.ginSignalCount = 1; }\n__device__ void k() { ncclGin_SignalInc{1}; }")), "4:barrier-index");
+  EXPECT_EQ(
+      rules(with(
+          "void s(R& r) { r.ginSignalCount = 1; }\n__device__ void k() { ncclGin_SignalInc{1}; }")),
+      "4:barrier-index");
 }
 
 TEST(Lint, FindingsAreBoundedAndPrinted) {
   std::string many;
   for (int i = 0; i < 500; ++i) many += "fork();\n";
   EXPECT_EQ(lint(with("void f() {" + many + "}"), {}).size(), 100u);
-  EXPECT_EQ(print({3, "banned-call", "fork starts a process", "remove it"}, "c.cu"), "c.cu:3: banned-call: fork starts a process (remove it)");
+  EXPECT_EQ(print({3, "banned-call", "fork starts a process", "remove it"}, "c.cu"),
+            "c.cu:3: banned-call: fork starts a process (remove it)");
 }
 
 // Every program that the project ships must pass its own lint.
@@ -133,7 +151,8 @@ TEST(Lint, ShippedProgramsPass) {
     if (!tasks) continue;
     for (const auto& task : *tasks) {
       for (const char* kind : {"baselines", "seeds"}) {
-        const std::string folder = std::string(SCULLER_SOURCE_DIR) + group + "/" + task + "/" + kind;
+        const std::string folder =
+            std::string(SCULLER_SOURCE_DIR) + group + "/" + task + "/" + kind;
         auto names = real_files().list(folder);
         if (!names) continue;
         for (const auto& name : *names) {
@@ -143,7 +162,8 @@ TEST(Lint, ShippedProgramsPass) {
           options.device_code = name.ends_with(".cu");
           auto text = real_files().read(folder + "/" + name);
           ASSERT_TRUE(text);
-          for (const auto& finding : lint(*text, options)) ADD_FAILURE() << print(finding, task + "/" + kind + "/" + name);
+          for (const auto& finding : lint(*text, options))
+            ADD_FAILURE() << print(finding, task + "/" + kind + "/" + name);
           ++programs;
         }
       }

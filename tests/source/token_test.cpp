@@ -19,7 +19,8 @@ TEST(Token, Kinds) {
   EXPECT_EQ(words("int a1 = 0x1F'00u;"), "i(int)i(a1)p(=)n(0x1F00u)p(;)");
   EXPECT_EQ(words("1.5e-3f 0xe+1"), "n(1.5e-3f)n(0xe)p(+)n(1)");
   EXPECT_EQ(words("\"a\\\"b\" 'c' L\"w\""), "\"(a\\\"b)'(c)\"(w)");
-  EXPECT_EQ(words("k<<<1,2>>>(x)->y::z"), "i(k)p(<<<)n(1)p(,)n(2)p(>>>)p(()i(x)p())p(->)i(y)p(::)i(z)");
+  EXPECT_EQ(words("k<<<1,2>>>(x)->y::z"),
+            "i(k)p(<<<)n(1)p(,)n(2)p(>>>)p(()i(x)p())p(->)i(y)p(::)i(z)");
 }
 
 TEST(Token, CommentsHideCodeAndStringsHideComments) {
@@ -54,7 +55,8 @@ TEST(Token, LinesAndDirectives) {
 }
 
 RC_GTEST_PROP(Token, OffsetsAreOrderedAndWithinTheText, ()) {
-  const auto text = *rc::gen::container<std::string>(rc::gen::oneOf(rc::gen::elementOf(std::string("\\\n\"'/*()R#<>.xe0 ")), rc::gen::arbitrary<char>()));
+  const auto text = *rc::gen::container<std::string>(rc::gen::oneOf(
+      rc::gen::elementOf(std::string("\\\n\"'/*()R#<>.xe0 ")), rc::gen::arbitrary<char>()));
   std::size_t last = 0;
   int line = 1;
   for (const auto& token : tokenize(text, true)) {

@@ -26,23 +26,30 @@ TEST(Tunables, AreRead) {
   EXPECT_EQ(print(point(*found, usual_choice(*found))), "TILE=128 MODE=safe");
   EXPECT_TRUE(check_defines(*found, {{"TILE", "64"}}, "c.cu"));
   EXPECT_EQ(check_defines(*found, {{"TLIE", "64"}}, "c.cu").error().cure, "did you mean TILE?");
-  EXPECT_EQ(check_defines(*found, {{"TILE", "65"}}, "c.cu").error().text(), "c.cu:1: TILE: 65 is not one of its values (choose from {64,128,256})");
+  EXPECT_EQ(check_defines(*found, {{"TILE", "65"}}, "c.cu").error().text(),
+            "c.cu:1: TILE: 65 is not one of its values (choose from {64,128,256})");
 }
 
 TEST(Tunables, NearestNumberIsUsualWhereTheDefaultIsNotListed) {
-  auto found = find_tunables("// sculler:tune T in {1,8,64}\n#ifndef T\n#define T 10\n#endif\n", "c");
+  auto found =
+      find_tunables("// sculler:tune T in {1,8,64}\n#ifndef T\n#define T 10\n#endif\n", "c");
   ASSERT_TRUE(found);
   EXPECT_EQ((*found)[0].usual, 1u);
   EXPECT_FALSE((*found)[0].from_define);
 }
 
 TEST(Tunables, ErrorsNameLineAndCure) {
-  EXPECT_EQ(error_of("\n// sculler:tune T {1}\n"), "c.cu:2: \"T {1}\" is no declaration of a tunable (write // sculler:tune NAME in {1,2,4})");
+  EXPECT_EQ(
+      error_of("\n// sculler:tune T {1}\n"),
+      "c.cu:2: \"T {1}\" is no declaration of a tunable (write // sculler:tune NAME in {1,2,4})");
   EXPECT_EQ(error_of("// sculler:tune T in {1}\nint x;\n"),
-            "c.cu:1: T: is not followed by its default (write #ifndef T, #define T VALUE and #endif below it)");
+            "c.cu:1: T: is not followed by its default (write #ifndef T, #define T VALUE and "
+            "#endif below it)");
   EXPECT_EQ(error_of("// sculler:tune T in {1,1}\n"), "c.cu:1: T: 1 occurs twice (remove one)");
-  EXPECT_EQ(error_of("// sculler:tune T in {}\n"), "c.cu:1: T: \"\" is no value of a tunable (use numbers or names)");
-  EXPECT_EQ(error_of("// sculler:tune T in {1;system(\"x\")}\n"), "c.cu:1: T: \"1;system(\"x\")\" is no value of a tunable (use numbers or names)");
+  EXPECT_EQ(error_of("// sculler:tune T in {}\n"),
+            "c.cu:1: T: \"\" is no value of a tunable (use numbers or names)");
+  EXPECT_EQ(error_of("// sculler:tune T in {1;system(\"x\")}\n"),
+            "c.cu:1: T: \"1;system(\"x\")\" is no value of a tunable (use numbers or names)");
   EXPECT_EQ(error_of(kText + kText), "c.cu:9: TILE: is declared at line 1 already (remove one)");
 }
 
@@ -53,13 +60,15 @@ TEST(Tunables, SpaceSaturates) {
 }
 
 TEST(Tunables, Requirements) {
-  EXPECT_EQ(requirements("// x\n// sculler:requires cutlass cublas\n"), (std::vector<std::string>{"cutlass", "cublas"}));
+  EXPECT_EQ(requirements("// x\n// sculler:requires cutlass cublas\n"),
+            (std::vector<std::string>{"cutlass", "cublas"}));
 }
 
 RC_GTEST_PROP(Tunables, AnyDeclarationParsesOrFails, (const std::string& text)) {
   auto found = find_tunables("// sculler:tune " + text + "\n#ifndef T\n#define T 1\n#endif\n", "c");
   if (found) {
-    for (const auto& tunable : *found) RC_ASSERT(!tunable.values.empty() && tunable.usual < tunable.values.size());
+    for (const auto& tunable : *found)
+      RC_ASSERT(!tunable.values.empty() && tunable.usual < tunable.values.size());
   }
 }
 

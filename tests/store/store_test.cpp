@@ -53,7 +53,9 @@ TEST_F(StoreTest, KeepsFactsOverReopening) {
     ASSERT_TRUE(store->add_attempt({hex(5), 1, "emu", "emu", "lint compile", 7, true}));
     ASSERT_TRUE(store->add_attempt({hex(5), 2, "emu", "emu", "lint compile", 7, true}));
     ASSERT_TRUE(store->add_attempt({hex(6), 2, "emu", "emu", "lint", 7, false}));
-    EXPECT_EQ(store->add_evaluation({hex(5), 1, "PASSED", "emulate", 552.5, std::nullopt, 73.0, "{}"}), true);
+    EXPECT_EQ(
+        store->add_evaluation({hex(5), 1, "PASSED", "emulate", 552.5, std::nullopt, 73.0, "{}"}),
+        true);
     EXPECT_EQ(store->add_evaluation({hex(5), 1, "CRASH", "emulate", {}, {}, {}, "other"}), false);
     ASSERT_TRUE(store->set_fact("task", "x"));
     ASSERT_TRUE(store->set_fact("task", "y"));
@@ -102,7 +104,9 @@ TEST_F(StoreTest, KilledWriterLosesOnlyWhatWasNotCommitted) {
   const pid_t pid = fork();
   if (pid == 0) {
     auto store = Store::open(folder_ + "/store.sqlite", clock_);
-    if (!store || !(*store)->add_program(program(1), "t") || !(*store)->begin() || !(*store)->add_program(program(2), "t")) _exit(1);
+    if (!store || !(*store)->add_program(program(1), "t") || !(*store)->begin() ||
+        !(*store)->add_program(program(2), "t"))
+      _exit(1);
     kill(getpid(), SIGKILL);
   }
   int status = 0;
@@ -115,7 +119,8 @@ TEST_F(StoreTest, ImportsTheSpoolOnce) {
   auto store = open();
   MemoryFiles files;
   ASSERT_TRUE(files.mkdirs("/spool"));
-  for (int i = 1; i <= 3; ++i) ASSERT_TRUE(store->add_attempt({hex(i), i, "emu", "emu", "lint", 1, false}));
+  for (int i = 1; i <= 3; ++i)
+    ASSERT_TRUE(store->add_attempt({hex(i), i, "emu", "emu", "lint", 1, false}));
   ASSERT_TRUE(files.write_atomic("/spool/" + hex(1) + ".json", "PASSED"));
   ASSERT_TRUE(files.write_atomic("/spool/" + hex(2) + ".json", "broken"));
   ASSERT_TRUE(files.write_atomic("/spool/" + hex(9) + ".json", "PASSED"));
@@ -149,7 +154,8 @@ TEST_F(StoreTest, FullDiskIsSaid) {
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + 1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
 TEST_F(StoreTest, InsertsStayFlat) {
@@ -161,7 +167,8 @@ TEST_F(StoreTest, InsertsStayFlat) {
       auto id = store->add_program(program(i), "text");
       ASSERT_TRUE(id);
       ASSERT_TRUE(store->add_attempt({hex(i), *id, "emu", "emu", "lint", 1, false}));
-      ASSERT_TRUE(store->add_evaluation({hex(i), *id, "PASSED", "lint", 1.0, 1.0, 1.0, std::string(800, 'v')}));
+      ASSERT_TRUE(store->add_evaluation(
+          {hex(i), *id, "PASSED", "lint", 1.0, 1.0, 1.0, std::string(800, 'v')}));
       ASSERT_TRUE(store->commit());
     }
     ms_ = (cpu_seconds() - start) * 1e3 / (to - from);
@@ -171,7 +178,8 @@ TEST_F(StoreTest, InsertsStayFlat) {
   add(1000, 11'000);
   add(11'000, 12'000);
   RecordProperty("ms_per_candidate", std::to_string(ms_));
-  EXPECT_LT(ms_, std::max(3 * first, 0.6)) << "first thousand " << first;  // three inserts and a commit
+  EXPECT_LT(ms_, std::max(3 * first, 0.6))
+      << "first thousand " << first;  // three inserts and a commit
 }
 
 }  // namespace

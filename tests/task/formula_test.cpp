@@ -34,13 +34,15 @@ TEST(Formula, ErrorsSayWhatAndWhere) {
   EXPECT_EQ(integer_of("2 * (S"), "\"2 * (S\" ends too early");
   EXPECT_EQ(integer_of("2 ** S"), "\"2 ** S\": unexpected '*' at character 4");
   EXPECT_EQ(integer_of("2 * Q"), "\"2 * Q\" uses Q, which is not defined here; known: K, R, S");
-  EXPECT_EQ(integer_of("sqr(2)"), "\"sqr(2)\": unknown function sqr at character 1, did you mean sqrt?");
+  EXPECT_EQ(integer_of("sqr(2)"),
+            "\"sqr(2)\": unknown function sqr at character 1, did you mean sqrt?");
   EXPECT_EQ(integer_of("S / (R - 2)"), "\"S / (R - 2)\" divides by zero");
   EXPECT_EQ(integer_of("9223372036854775807 + 1"), "\"9223372036854775807 + 1\" exceeds 64 bits");
   EXPECT_EQ(integer_of("S / 3.0"), "\"S / 3.0\" is 170.66666666666666, a whole number is needed");
   EXPECT_EQ(integer_of(std::string(100'000, '(')), "the formula is longer than 4096 characters");
   EXPECT_EQ(integer_of(std::string(4000, '(')), "the formula is nested deeper than 64 levels");
-  EXPECT_EQ(integer_of(std::string(4000, '-') + "1"), "the formula is nested deeper than 64 levels");
+  EXPECT_EQ(integer_of(std::string(4000, '-') + "1"),
+            "the formula is nested deeper than 64 levels");
 }
 
 RC_GTEST_PROP(Formula, AnyTextParsesOrFailsAndNeverCrashes, (const std::string& text)) {

@@ -80,7 +80,8 @@ TEST(Task, HiddenSizesStayInTheirRangesAndFollowTheSeed) {
   EXPECT_NE(task->draw_hidden(8, 0, 4)->dims, task->draw_hidden(7, 0, 4)->dims);
 }
 
-// The error that a change makes, with the file cut to "LINE: ", LINE being relative to the changed line where it differs.
+// The error that a change makes, with the file cut to "LINE: ", LINE being relative to the changed
+// line where it differs.
 std::string placed_error(std::string_view from, std::string_view to) {
   const std::string text = gemm_text();
   const auto at = static_cast<std::ptrdiff_t>(text.find(from));
@@ -91,21 +92,25 @@ std::string placed_error(std::string_view from, std::string_view to) {
 }
 
 TEST(Task, ErrorsNameFileLineKeyAndCure) {
-  EXPECT_EQ(placed_error("K = 256\n", "KK = 256\n"), "HERE: sizes.emu.KK: is not a known key (did you mean K?)");
+  EXPECT_EQ(placed_error("K = 256\n", "KK = 256\n"),
+            "HERE: sizes.emu.KK: is not a known key (did you mean K?)");
   EXPECT_EQ(placed_error("\"256 * R\"", "\"256 * Q\""),
             "HERE: sizes.emu.S: \"256 * Q\" uses Q, which is not defined here; known: R");
   EXPECT_EQ(placed_error("\"256 * R\"", "\"256 * \""),
             "HERE: sizes.emu.S: \"256 * \" ends too early (correct the formula)");
   EXPECT_EQ(placed_error("dtype = \"bf16\"", "dtype = \"bf61\""),
             "HERE: buffer[0].dtype: \"bf61\" is unknown (did you mean bf16?)");
-  EXPECT_NE(error_of("role = \"output\"", "role = \"scratch\"").find(": buffer: no buffer is an output"), std::string::npos);
+  EXPECT_NE(
+      error_of("role = \"output\"", "role = \"scratch\"").find(": buffer: no buffer is an output"),
+      std::string::npos);
   EXPECT_EQ(placed_error("kind = \"workload\"", "kind = \"workloads\""),
             "HERE: kind: \"workloads\" is unknown (did you mean workload?)");
   EXPECT_EQ(placed_error("version = 1", "version = 2"),
             "HERE: version: format 2 is not known here (use a task of format 1)");
   EXPECT_EQ(placed_error("\"reference.cpp\"", "\"../reference.cpp\""),
             "HERE: files.reference: \"../reference.cpp\" must lie below the task's folder");
-  EXPECT_NE(error_of("\"reference.cpp\"", "\"other.cpp\"").find("other.cpp does not exist"), std::string::npos);
+  EXPECT_NE(error_of("\"reference.cpp\"", "\"other.cpp\"").find("other.cpp does not exist"),
+            std::string::npos);
   EXPECT_EQ(placed_error("row_elements = \"K\"", "row_elements = \"K + 1\""),
             "HERE: buffer[0].row_elements: 257 does not divide 65536 elements at size emu");
   auto broken = load(replaced(gemm_text(), "sets = 8", "sets = = 8"));
@@ -134,7 +139,8 @@ TEST(Task, FindsByNameOrFolderAndNamesTheNearest) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::kUnknownTask);
   EXPECT_EQ(unknown.error().text(), "unknown task gem_allgather (did you mean gemm_allgather?)");
-  EXPECT_EQ(find_task(files, kRoots, "xyzzy").error().text(), "unknown task xyzzy (known: gemm_allgather)");
+  EXPECT_EQ(find_task(files, kRoots, "xyzzy").error().text(),
+            "unknown task xyzzy (known: gemm_allgather)");
   const auto listed = list_tasks(files, kRoots);
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].kind, "workload");

@@ -1,7 +1,9 @@
-// The task's files: what they declare is consistent, the reference is right, and every program compiles.
+// The task's files: what they declare is consistent, the reference is right, and every program
+// compiles.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -12,7 +14,6 @@
 #include <regex>
 #include <set>
 #include <sstream>
-#include <toml++/toml.h>
 
 #include "problem.h"
 #include "sculler/fill.h"
@@ -74,12 +75,14 @@ TEST(GemmAllgather, ProgramsDeclareADirectiveFirst) {
   for (const auto& program : programs()) {
     const std::string text = slurp(program);
     std::smatch match;
-    ASSERT_TRUE(std::regex_search(text, match, line, std::regex_constants::match_continuous)) << program;
+    ASSERT_TRUE(std::regex_search(text, match, line, std::regex_constants::match_continuous))
+        << program;
     const auto directive = nlohmann::json::parse(match[1].str());
     const std::vector<std::pair<const char*, std::set<std::string>>> words = {
         {"backend", {"none", "lsa", "gin", "hybrid"}},
         {"issuer", {"thread", "warp", "cta", "copy_engine"}},
-        {"placement", {"sequential", "stream_overlap", "split_phase", "kernel_fused", "tile_fused"}},
+        {"placement",
+         {"sequential", "stream_overlap", "split_phase", "kernel_fused", "tile_fused"}},
         {"sync", {"global", "peer", "tile"}}};
     for (const auto& [key, allowed] : words)
       EXPECT_TRUE(allowed.contains(directive.at(key).get<std::string>())) << program << " " << key;
@@ -120,9 +123,7 @@ TEST(GemmAllgather, EvolveBlocksAreBalancedAndEverySeedHasOneToEvolve) {
       blocks += open ? 1 : 0;
     }
     EXPECT_FALSE(open) << program;
-    if (program.string().find("/seeds/") != std::string::npos) {
-      EXPECT_GE(blocks, 1) << program;
-    }
+    if (program.string().find("/seeds/") != std::string::npos) { EXPECT_GE(blocks, 1) << program; }
   }
 }
 
@@ -131,8 +132,9 @@ class Reference : public ::testing::Test {
  protected:
   void SetUp() override {
     const fs::path object = folder_.path / "reference.so";
-    ASSERT_EQ(shell("g++ -O3 -shared -fPIC -std=c++20 -Wall -Wextra -Werror -I" + (kRoot / "include").string() +
-                    " -I" + kTask.string() + " -o " + object.string() + " " + (kTask / "reference.cpp").string()),
+    ASSERT_EQ(shell("g++ -O3 -shared -fPIC -std=c++20 -Wall -Wextra -Werror -I" +
+                    (kRoot / "include").string() + " -I" + kTask.string() + " -o " +
+                    object.string() + " " + (kTask / "reference.cpp").string()),
               0);
     void* library = dlopen(object.c_str(), RTLD_NOW);
     ASSERT_NE(library, nullptr) << dlerror();
@@ -159,7 +161,8 @@ class Reference : public ::testing::Test {
     const auto& a = data_[static_cast<size_t>(row / rows_a_rank) * 2];
     double sum = 0;
     for (int64_t i = 0; i < k; ++i)
-      sum += static_cast<double>(sculler_from_bf16(a[static_cast<size_t>(row % rows_a_rank * k + i)])) *
+      sum += static_cast<double>(
+                 sculler_from_bf16(a[static_cast<size_t>(row % rows_a_rank * k + i)])) *
              static_cast<double>(sculler_from_bf16(data_[1][static_cast<size_t>(column * k + i)]));
     return sum;
   }
@@ -218,13 +221,16 @@ TEST(GemmAllgather, EveryProgramCompiles) {
     std::string flags;
     if (slurp(program).find("// sculler:requires cutlass") != std::string::npos) {
       if (!cutlass) continue;
-      flags = " --expt-relaxed-constexpr -I" + std::string(cutlass) + "/include -I" + cutlass + "/tools/util/include";
+      flags = " --expt-relaxed-constexpr -I" + std::string(cutlass) + "/include -I" + cutlass +
+              "/tools/util/include";
     }
-    EXPECT_EQ(shell("nvcc -shared -cudart shared -O3 -std=c++17 -gencode "
-                    "'arch=compute_90a,code=[compute_90a,sm_90a]' --no-compress -Xcompiler "
-                    "-fPIC,-fno-gnu-unique -I" + (kRoot / "include").string() + " -I" + kTask.string() + flags +
-                    " -o " + (folder.path / "out.so").string() + " " + program.string() + " -lnccl -lcublas"),
-              0)
+    EXPECT_EQ(
+        shell("nvcc -shared -cudart shared -O3 -std=c++17 -gencode "
+              "'arch=compute_90a,code=[compute_90a,sm_90a]' --no-compress -Xcompiler "
+              "-fPIC,-fno-gnu-unique -I" +
+              (kRoot / "include").string() + " -I" + kTask.string() + flags + " -o " +
+              (folder.path / "out.so").string() + " " + program.string() + " -lnccl -lcublas"),
+        0)
         << program;
     ++compiled;
   }

@@ -22,7 +22,7 @@ class FakeDevice final : public Device {
   std::function<Comparison(int rank, int set, int buffer, int content)> on_compare;
   std::function<uint64_t(int rank)> on_changed;
   std::function<std::optional<Outcome>(int iteration)> on_closed;
-  std::map<std::pair<int, int>, int> filled;   // (rank, set) -> content
+  std::map<std::pair<int, int>, int> filled;  // (rank, set) -> content
   std::map<std::pair<int, int>, int> poisoned;
   int compared = 0, adopted = 0;
 
@@ -43,7 +43,9 @@ class FakeDevice final : public Device {
     ++compared;
     return on_compare ? on_compare(r, set, buffer, content) : Comparison{};
   }
-  Result<uint64_t> changed_inputs(int r, int, int) override { return on_changed ? on_changed(r) : 0; }
+  Result<uint64_t> changed_inputs(int r, int, int) override {
+    return on_changed ? on_changed(r) : 0;
+  }
   Status prepare(int) override { return {}; }
   uint64_t now_ns() override { return clock; }
   bool real_time() const override { return real; }
@@ -57,12 +59,13 @@ class FakeDevice final : public Device {
 class FakeRanks final : public Ranks {
  public:
   FakeRanks(const JobSpec& job, FakeDevice& device) : job_(job), device_(device) {
-    for (int r = 0; r < job.n_ranks; ++r) say(r, Kind::kHello, static_cast<int32_t>(rank::kProtocolVersion));
+    for (int r = 0; r < job.n_ranks; ++r)
+      say(r, Kind::kHello, static_cast<int32_t>(rank::kProtocolVersion));
   }
   // Gets each message of an honest rank; what it returns is sent instead.
   std::function<std::vector<Message>(int rank, Message)> edit;
   uint64_t run_ns = 500'000, message_ns = 20'000;
-  std::vector<Message> sent;   // by the session
+  std::vector<Message> sent;  // by the session
 
   void say(int r, Message m) {
     std::vector<Message> out = edit ? edit(r, m) : std::vector<Message>{m};
@@ -92,7 +95,10 @@ class FakeRanks final : public Ranks {
         break;
       case Kind::kSetUniqueId: pools(r); break;
       case Kind::kSetup: say(r, Kind::kReady); break;
-      case Kind::kRun: runs_.push_back({r, m}); if (runs_.size() == static_cast<std::size_t>(job_.n_ranks)) run(); break;
+      case Kind::kRun:
+        runs_.push_back({r, m});
+        if (runs_.size() == static_cast<std::size_t>(job_.n_ranks)) run();
+        break;
       case Kind::kTeardown: say(r, Kind::kBye); break;
       default: break;
     }
@@ -138,10 +144,13 @@ class FakeRanks final : public Ranks {
   void run() {
     const uint64_t sent_at = device_.clock;
     const bool empty = (runs_[0].second.u[0] & rank::kCalibrate) != 0;
-    const uint64_t open = sent_at + message_ns, start = open + 1000, end = start + (empty ? 2000 : run_ns);
-    for (const auto& [r, m] : runs_) timed(r, Kind::kOpened, m.a, {open, 0, 0, 0}, open + message_ns);
+    const uint64_t open = sent_at + message_ns, start = open + 1000,
+                   end = start + (empty ? 2000 : run_ns);
+    for (const auto& [r, m] : runs_)
+      timed(r, Kind::kOpened, m.a, {open, 0, 0, 0}, open + message_ns);
     for (const auto& [r, m] : runs_) timed(r, Kind::kEnqueued, m.a, {}, open + message_ns);
-    for (const auto& [r, m] : runs_) timed(r, Kind::kDone, m.a, {start, end, end - start, 0}, end + message_ns);
+    for (const auto& [r, m] : runs_)
+      timed(r, Kind::kDone, m.a, {start, end, end - start, 0}, end + message_ns);
     runs_.clear();
   }
   void timed(int r, Kind kind, int a, std::array<uint64_t, 4> u, uint64_t at) {

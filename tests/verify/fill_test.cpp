@@ -21,7 +21,8 @@ TEST(Fill, KeysDiffer) {
   for (uint64_t seed = 0; seed < 4; ++seed)
     for (uint32_t content = 0; content < 8; ++content)
       for (uint32_t rank = 0; rank < 8; ++rank)
-        for (uint32_t buffer = 0; buffer < 4; ++buffer) keys.insert(sculler_fill_key(seed, content, rank, buffer));
+        for (uint32_t buffer = 0; buffer < 4; ++buffer)
+          keys.insert(sculler_fill_key(seed, content, rank, buffer));
   EXPECT_EQ(keys.size(), 4u * 8 * 8 * 4);
 }
 
@@ -37,7 +38,7 @@ TEST(Fill, NormalHasMomentsOfANormal) {
   }
   EXPECT_NEAR(sum / n, 0, 0.01);
   EXPECT_NEAR(squares / n, 1, 0.01);
-  EXPECT_NEAR(fourth / n, 2.85, 0.06);   // a sum of eight uniforms: 3 - 1.2 / 8
+  EXPECT_NEAR(fourth / n, 2.85, 0.06);  // a sum of eight uniforms: 3 - 1.2 / 8
 }
 
 TEST(Fill, Families) {
@@ -47,10 +48,13 @@ TEST(Fill, Families) {
   int denormal = 0;
   std::set<float> integers;
   for (uint64_t i = 0; i < 64 * row; ++i) {
-    const auto value = [&](uint32_t family) { return sculler_value(key, i, row, family, SCULLER_F32); };
+    const auto value = [&](uint32_t family) {
+      return sculler_value(key, i, row, family, SCULLER_F32);
+    };
     EXPECT_LE(value(SCULLER_NEGATIVE), 0.0f);
     EXPECT_LT(std::abs(value(SCULLER_UNIFORM)), 1.0000001f);
-    EXPECT_EQ(value(SCULLER_CONSTANT_ROWS), sculler_value(key, i - i % row, row, SCULLER_CONSTANT_ROWS, SCULLER_F32));
+    EXPECT_EQ(value(SCULLER_CONSTANT_ROWS),
+              sculler_value(key, i - i % row, row, SCULLER_CONSTANT_ROWS, SCULLER_F32));
     const double x = static_cast<double>(value(SCULLER_LARGE_LATE));
     (i % row >= row - row / 8 ? late : early) += x * x;
     const uint32_t bits = sculler_element(key, i, row, SCULLER_DENORMAL, SCULLER_BF16);
@@ -66,9 +70,9 @@ TEST(Fill, Families) {
 
 TEST(Fill, Bf16RoundsToNearestEven) {
   EXPECT_EQ(sculler_to_bf16(1.0f), 0x3f80);
-  EXPECT_EQ(sculler_to_bf16(1.00390625f), 0x3f80);             // halfway, even below
-  EXPECT_EQ(sculler_to_bf16(1.01171875f), 0x3f82);             // halfway, even above
-  EXPECT_EQ(sculler_to_bf16(3.4028235e38f), 0x7f80);           // rounds up to infinity
+  EXPECT_EQ(sculler_to_bf16(1.00390625f), 0x3f80);    // halfway, even below
+  EXPECT_EQ(sculler_to_bf16(1.01171875f), 0x3f82);    // halfway, even above
+  EXPECT_EQ(sculler_to_bf16(3.4028235e38f), 0x7f80);  // rounds up to infinity
   EXPECT_TRUE(std::isnan(sculler_from_bf16(sculler_to_bf16(std::nanf("")))));
 }
 

@@ -1,7 +1,7 @@
 #include "verify/host_device.h"
 
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -88,8 +88,8 @@ TEST(Compare, CapGrowsWithThePeak) {
   e.values = {1000, 1, 1, 1};
   e.peak = 1000;
   e.norm = 1000;
-  const std::vector<uint16_t> data = {sculler_to_bf16(1004.0f), sculler_to_bf16(1.0f), sculler_to_bf16(1.0f),
-                                      sculler_to_bf16(1.0f)};
+  const std::vector<uint16_t> data = {sculler_to_bf16(1004.0f), sculler_to_bf16(1.0f),
+                                      sculler_to_bf16(1.0f), sculler_to_bf16(1.0f)};
   EXPECT_TRUE(compare_host(b, data.data(), e, {0.01, 0.1}).passes({0.01, 0.1}));
 }
 
@@ -106,9 +106,7 @@ TEST(Inputs, ChangedElementsAreCounted) {
 rank::UniqueFd make_memfd(uint64_t bytes, bool seal) {
   rank::UniqueFd fd(memfd_create("t", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
-  if (seal) {
-    EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  }
+  if (seal) { EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0); }
   return fd;
 }
 
@@ -137,8 +135,10 @@ TEST_F(HostDeviceTest, FillRunCompare) {
   auto reference = load();
   MemfdDevice device(job_, *reference);
   rank::UniqueFd in = make_memfd(256, true), out = make_memfd(256, true);
-  auto* x = static_cast<float*>(mmap(nullptr, 256, PROT_READ | PROT_WRITE, MAP_SHARED, in.get(), 0));
-  auto* y = static_cast<float*>(mmap(nullptr, 256, PROT_READ | PROT_WRITE, MAP_SHARED, out.get(), 0));
+  auto* x =
+      static_cast<float*>(mmap(nullptr, 256, PROT_READ | PROT_WRITE, MAP_SHARED, in.get(), 0));
+  auto* y =
+      static_cast<float*>(mmap(nullptr, 256, PROT_READ | PROT_WRITE, MAP_SHARED, out.get(), 0));
   ASSERT_TRUE(device.adopt(1, 3, 0, 0, 256, std::move(in)));
   ASSERT_TRUE(device.adopt(1, 3, 1, 0, 256, std::move(out)));
   ASSERT_TRUE(device.fill(1, 3, 0, 2));
@@ -149,8 +149,8 @@ TEST_F(HostDeviceTest, FillRunCompare) {
   EXPECT_EQ(before->unwritten, 64u);
   for (int i = 0; i < 64; ++i) y[i] = 2 * x[i];
   EXPECT_TRUE(device.compare(1, 3, 1, 2)->passes(job_.tolerance));
-  EXPECT_FALSE(device.compare(1, 3, 1, 1)->passes(job_.tolerance));   // other inputs
-  EXPECT_THROW((void)device.compare(0, 3, 1, 2), std::logic_error);   // never adopted
+  EXPECT_FALSE(device.compare(1, 3, 1, 1)->passes(job_.tolerance));  // other inputs
+  EXPECT_THROW((void)device.compare(0, 3, 1, 2), std::logic_error);  // never adopted
   EXPECT_EQ(*device.changed_inputs(1, 3, 2), 0u);
   x[0] = 0;
   EXPECT_EQ(*device.changed_inputs(1, 3, 2), 1u);

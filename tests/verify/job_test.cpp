@@ -11,7 +11,8 @@ namespace sculler::verify {
 namespace {
 
 // The example of docs/internals.md.
-constexpr const char* kExample = R"({"version":1,"job":"x","target":"emu","mode":"check","task":"gemm_allgather","n_ranks":2,
+constexpr const char* kExample =
+    R"({"version":1,"job":"x","target":"emu","mode":"check","task":"gemm_allgather","n_ranks":2,
 "problem":{"dims":[512,256,512],"names":["S","K","N"]},
 "buffers":[{"name":"A","role":"input","dtype":"bf16","elements":65536,"bytes":131072,"content":"per_rank","family":"normal"},
 {"name":"B","role":"input","dtype":"bf16","elements":131072,"bytes":262144,"content":"replicated","family":"normal"},
@@ -53,7 +54,8 @@ TEST(Job, MistakesNameTheirKey) {
   EXPECT_EQ(key_of(with("\"emu\",\"mode\"", "\"vax\",\"mode\"")), "target");
   EXPECT_EQ(key_of(with("\"n_ranks\":2", "\"n_ranks\":2000")), "n_ranks");
   EXPECT_EQ(key_of(with("\"bytes\":131072", "\"bytes\":131073")), "buffers[0].bytes");
-  EXPECT_EQ(key_of(with("\"row_elements\":512", "\"row_elements\":500")), "buffers[2].row_elements");
+  EXPECT_EQ(key_of(with("\"row_elements\":512", "\"row_elements\":500")),
+            "buffers[2].row_elements");
   EXPECT_EQ(key_of(with("\"dtype\":\"bf16\"", "\"dtype\":\"bf17\"")), "buffers[0].dtype");
   EXPECT_EQ(key_of(with("{\"set\":5}", "{\"set\":8}")), "iterations[1].set");
   EXPECT_EQ(key_of(with("[{\"set\":3,\"warm_up\":true},{\"set\":5}]", "[]")), "iterations");

@@ -29,7 +29,9 @@ struct Bench {
   std::vector<Message> sent;
 };
 
-bool timed(const Message& m, Kind kind, int iteration) { return m.kind == kind && m.a == iteration; }
+bool timed(const Message& m, Kind kind, int iteration) {
+  return m.kind == kind && m.a == iteration;
+}
 
 TEST(Session, GoodRun) {
   Bench t;
@@ -44,7 +46,7 @@ TEST(Session, GoodRun) {
     EXPECT_EQ(it.ranks[1].end_ns, 500'000u);
     EXPECT_GT(it.checker_ns, it.latency_ns);
   }
-  EXPECT_EQ(t.device.compared, 10);   // every iteration, the warm-up too, on both ranks
+  EXPECT_EQ(t.device.compared, 10);  // every iteration, the warm-up too, on both ranks
   EXPECT_EQ(t.device.adopted, 16);
   EXPECT_EQ(t.sent.back().kind, Kind::kQuit);
 }
@@ -54,7 +56,8 @@ TEST(Session, ContentsOfASetChange) {
   t.job.iterations.assign(20, IterationSpec{2});
   const Outcome out = t.run();
   ASSERT_EQ(out.iterations.size(), 20u);
-  for (std::size_t i = 1; i < 20; ++i) EXPECT_NE(out.iterations[i].content, out.iterations[i - 1].content);
+  for (std::size_t i = 1; i < 20; ++i)
+    EXPECT_NE(out.iterations[i].content, out.iterations[i - 1].content);
 }
 
 TEST(Session, DrawnWarmUpsUseOtherSets) {
@@ -68,9 +71,7 @@ TEST(Session, DrawnWarmUpsUseOtherSets) {
   for (int i = 0; i < 40; ++i) {
     const IterationSpec a = session.draw(i < 8);
     (a.warm_up ? warm : timed_sets).insert(a.set);
-    if (!a.warm_up) {
-      EXPECT_NE(a.set, previous);
-    }
+    if (!a.warm_up) { EXPECT_NE(a.set, previous); }
     previous = a.set;
     ASSERT_TRUE(session.iterate(a));
   }
@@ -200,7 +201,8 @@ TEST(Session, UnwrittenElementNamesItsPlace) {
   const Outcome out = t.run();
   EXPECT_EQ(out.status, status::kIncorrect);
   EXPECT_EQ(out.rank, 1);
-  EXPECT_NE(out.message.find("never written, first row 2, column 3"), std::string::npos) << out.message;
+  EXPECT_NE(out.message.find("never written, first row 2, column 3"), std::string::npos)
+      << out.message;
   EXPECT_EQ(out.errors.unwritten, 1u);
 }
 
@@ -241,12 +243,13 @@ TEST(Session, FaultsHaveTheirStatus) {
     int number;
     const char* expected;
   };
-  for (const Case& c : {Case{rank::FaultCode::kLaunch, 700, status::kLaunchError},
-                        Case{rank::FaultCode::kRun, SCULLER_UNSUPPORTED_PROBLEM, status::kUnsupported},
-                        Case{rank::FaultCode::kRun, SCULLER_OUT_OF_MEMORY, status::kOom},
-                        Case{rank::FaultCode::kOutOfMemory, 2, status::kOom},
-                        // A candidate cannot pass as a broken machine.
-                        Case{rank::FaultCode::kEnvironment, 0, status::kLaunchError}}) {
+  for (const Case& c :
+       {Case{rank::FaultCode::kLaunch, 700, status::kLaunchError},
+        Case{rank::FaultCode::kRun, SCULLER_UNSUPPORTED_PROBLEM, status::kUnsupported},
+        Case{rank::FaultCode::kRun, SCULLER_OUT_OF_MEMORY, status::kOom},
+        Case{rank::FaultCode::kOutOfMemory, 2, status::kOom},
+        // A candidate cannot pass as a broken machine.
+        Case{rank::FaultCode::kEnvironment, 0, status::kLaunchError}}) {
     Bench t;
     t.edit = [&c](int r, Message m) -> std::vector<Message> {
       if (r == 0 && timed(m, Kind::kDone, 0)) {

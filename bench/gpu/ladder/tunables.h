@@ -1,5 +1,6 @@
-// Force-included (nvcc --pre-include) where a candidate is built with run-time tunables, so that one build serves a sweep.
-// The ladder program exports the function and answers from the candidate's line in its arguments.
+// Force-included (nvcc --pre-include) where a candidate is built with run-time tunables, so that
+// one build serves a sweep. The ladder program exports the function and answers from the
+// candidate's line in its arguments.
 #pragma once
 extern "C" int ladder_tunable(const char* name, int otherwise);
 

@@ -21,9 +21,7 @@ struct ClockEntry {
   uint32_t count = 0;
   bool operator==(const ClockEntry&) const = default;
 };
-[[nodiscard]] constexpr uint32_t all_warps(uint32_t slot) {
-  return slot << 6;
-}
+[[nodiscard]] constexpr uint32_t all_warps(uint32_t slot) { return slot << 6; }
 [[nodiscard]] constexpr uint32_t one_warp(uint32_t slot, uint32_t warp) {
   return slot << 6 | (warp + 1);
 }

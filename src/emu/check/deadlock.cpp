@@ -35,26 +35,19 @@ std::string value_text(uint64_t value) {
 
 int urgency(Wait wait) {
   switch (wait) {
-    case Wait::kSpin:
-      return 0;
-    case Wait::kMbarrier:
-      return 1;
-    case Wait::kGridSync:
-      return 2;
-    case Wait::kBarrier:
-      return 3;
-    case Wait::kNotResident:
-      return 4;
-    case Wait::kRunning:
-      return 5;
+    case Wait::kSpin: return 0;
+    case Wait::kMbarrier: return 1;
+    case Wait::kGridSync: return 2;
+    case Wait::kBarrier: return 3;
+    case Wait::kNotResident: return 4;
+    case Wait::kRunning: return 5;
   }
   return 6;
 }
 
 std::string reason(const StuckWarps& group) {
   switch (group.wait) {
-    case Wait::kSpin:
-      return "spin on " + group.target + ", which holds " + value_text(group.value);
+    case Wait::kSpin: return "spin on " + group.target + ", which holds " + value_text(group.value);
     case Wait::kBarrier:
       if (group.barrier == ~0u) {
         return "wait for lanes of their own warp, of which " + std::to_string(group.arrived) +
@@ -65,12 +58,9 @@ std::string reason(const StuckWarps& group) {
     case Wait::kMbarrier:
       return "wait at an mbarrier, where " + std::to_string(group.arrived) + " of " +
              std::to_string(group.expected) + " arrived";
-    case Wait::kGridSync:
-      return "wait for the whole grid";
-    case Wait::kNotResident:
-      return "have not started: the device is full of blocks that wait";
-    case Wait::kRunning:
-      return "run";
+    case Wait::kGridSync: return "wait for the whole grid";
+    case Wait::kNotResident: return "have not started: the device is full of blocks that wait";
+    case Wait::kRunning: return "run";
   }
   return "wait";
 }

@@ -5,12 +5,9 @@ namespace {
 
 const char* verb(Access access) {
   switch (access) {
-    case Access::kLoad:
-      return "reads";
-    case Access::kStore:
-      return "writes";
-    case Access::kAtomic:
-      return "updates";
+    case Access::kLoad: return "reads";
+    case Access::kStore: return "writes";
+    case Access::kAtomic: return "updates";
   }
   return "touches";
 }
@@ -36,9 +33,7 @@ std::string threads_of(const Finding::Side& side) {
   return text;
 }
 
-bool is_kernel(const Finding::Side& side) {
-  return side.block >= 0;
-}
+bool is_kernel(const Finding::Side& side) { return side.block >= 0; }
 
 std::string missing(const Finding& finding) {
   const auto& now = finding.now;
@@ -86,9 +81,7 @@ std::string race_advice(const Finding& finding) {
 
 }  // namespace
 
-std::string SourcePlace::text() const {
-  return file + ":" + std::to_string(line);
-}
+std::string SourcePlace::text() const { return file + ":" + std::to_string(line); }
 
 SourcePlace place_of(CodeRef code, const LocateCode& locate) {
   if (code.function == 0 || !locate) return {};
@@ -101,22 +94,14 @@ SourcePlace place_of(CodeRef code, const LocateCode& locate) {
 
 const char* name_of(Finding::Kind kind) {
   switch (kind) {
-    case Finding::Kind::kRace:
-      return "race";
-    case Finding::Kind::kRelaxedOrder:
-      return "relaxed-order";
-    case Finding::Kind::kUninitialised:
-      return "uninitialised";
-    case Finding::Kind::kBounds:
-      return "bounds";
-    case Finding::Kind::kWrongRank:
-      return "wrong-rank";
-    case Finding::Kind::kUseAfterFree:
-      return "use-after-free";
-    case Finding::Kind::kMisaligned:
-      return "misaligned";
-    case Finding::Kind::kMisuse:
-      return "misuse";
+    case Finding::Kind::kRace: return "race";
+    case Finding::Kind::kRelaxedOrder: return "relaxed-order";
+    case Finding::Kind::kUninitialised: return "uninitialised";
+    case Finding::Kind::kBounds: return "bounds";
+    case Finding::Kind::kWrongRank: return "wrong-rank";
+    case Finding::Kind::kUseAfterFree: return "use-after-free";
+    case Finding::Kind::kMisaligned: return "misaligned";
+    case Finding::Kind::kMisuse: return "misuse";
   }
   return "finding";
 }

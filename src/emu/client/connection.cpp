@@ -154,13 +154,9 @@ int any_socket() {
   return process().main_fd;
 }
 
-const wire::HelloReply* world() {
-  return ready() ? &process().world : nullptr;
-}
+const wire::HelloReply* world() { return ready() ? &process().world : nullptr; }
 
-const std::string& last_failure() {
-  return t_failure;
-}
+const std::string& last_failure() { return t_failure; }
 
 int exchange(wire::Op op, std::span<const uint8_t> request, std::vector<uint8_t>& reply, int fd) {
   Connection* c = connection();

@@ -6,9 +6,7 @@
 namespace sculler::emu::client {
 namespace {
 
-bool known(uint64_t address) {
-  return is_device(address) || is_host(address);
-}
+bool known(uint64_t address) { return is_device(address) || is_host(address); }
 
 // Rows that fit a message together, at least one.
 uint64_t rows_a_chunk(uint64_t width, uint64_t height) {

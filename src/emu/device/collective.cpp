@@ -46,24 +46,12 @@ uint64_t link_bytes(const std::vector<CollectiveRequest>& requests, int rank, in
     const auto peers = static_cast<uint64_t>(n - 1);
     switch (request.kind) {
       case Collective::kAllGather:
-      case Collective::kReduceScatter:
-        in += peers * bytes;
-        break;
-      case Collective::kAllReduce:
-        in += 2 * peers * bytes / static_cast<uint64_t>(n);
-        break;
-      case Collective::kBroadcast:
-        (request.peer == rank ? out : in) += n > 1 ? bytes : 0;
-        break;
-      case Collective::kReduce:
-        (request.peer == rank ? in : out) += n > 1 ? bytes : 0;
-        break;
-      case Collective::kSend:
-        out += request.peer == rank ? 0 : bytes;
-        break;
-      case Collective::kRecv:
-        in += request.peer == rank ? 0 : bytes;
-        break;
+      case Collective::kReduceScatter: in += peers * bytes; break;
+      case Collective::kAllReduce: in += 2 * peers * bytes / static_cast<uint64_t>(n); break;
+      case Collective::kBroadcast: (request.peer == rank ? out : in) += n > 1 ? bytes : 0; break;
+      case Collective::kReduce: (request.peer == rank ? in : out) += n > 1 ? bytes : 0; break;
+      case Collective::kSend: out += request.peer == rank ? 0 : bytes; break;
+      case Collective::kRecv: in += request.peer == rank ? 0 : bytes; break;
     }
   }
   return std::max(in, out);
@@ -293,20 +281,13 @@ struct Part {
 std::pair<uint64_t, uint64_t> extents(const CollectiveRequest& request, int rank, uint64_t n) {
   const uint64_t bytes = request.count * type_bytes(request.type);
   switch (request.kind) {
-    case Collective::kAllGather:
-      return {bytes, bytes * n};
-    case Collective::kReduceScatter:
-      return {bytes * n, bytes};
-    case Collective::kAllReduce:
-      return {bytes, bytes};
-    case Collective::kBroadcast:
-      return {rank == request.peer ? bytes : 0, bytes};
-    case Collective::kReduce:
-      return {bytes, rank == request.peer ? bytes : 0};
-    case Collective::kSend:
-      return {bytes, 0};
-    case Collective::kRecv:
-      return {0, bytes};
+    case Collective::kAllGather: return {bytes, bytes * n};
+    case Collective::kReduceScatter: return {bytes * n, bytes};
+    case Collective::kAllReduce: return {bytes, bytes};
+    case Collective::kBroadcast: return {rank == request.peer ? bytes : 0, bytes};
+    case Collective::kReduce: return {bytes, rank == request.peer ? bytes : 0};
+    case Collective::kSend: return {bytes, 0};
+    case Collective::kRecv: return {0, bytes};
   }
   return {0, 0};
 }
@@ -334,10 +315,8 @@ std::vector<uint8_t> result(const std::vector<Part>& parts, size_t me) {
       std::vector<uint8_t> one(parts[i].input.begin() + static_cast<ptrdiff_t>(offset),
                                parts[i].input.begin() + static_cast<ptrdiff_t>(offset + bytes));
       if (request.op == NcclOp::kAvg) average_before(request.type, one.data(), request.count, n);
-      if (i == 0)
-        sum = std::move(one);
-      else
-        reduce(request.type, request.op, sum.data(), one.data(), request.count);
+      if (i == 0) sum = std::move(one);
+      else reduce(request.type, request.op, sum.data(), one.data(), request.count);
     }
     if (request.op == NcclOp::kAvg) average_after(request.type, sum.data(), request.count, n);
     return sum;
@@ -348,16 +327,12 @@ std::vector<uint8_t> result(const std::vector<Part>& parts, size_t me) {
       for (const Part& part : parts) all.insert(all.end(), part.input.begin(), part.input.end());
       return all;
     }
-    case Collective::kAllReduce:
-      return reduced(0);
-    case Collective::kReduceScatter:
-      return reduced(me * bytes);
-    case Collective::kBroadcast:
-      return parts[static_cast<size_t>(request.peer)].input;
+    case Collective::kAllReduce: return reduced(0);
+    case Collective::kReduceScatter: return reduced(me * bytes);
+    case Collective::kBroadcast: return parts[static_cast<size_t>(request.peer)].input;
     case Collective::kReduce:
       return me == static_cast<size_t>(request.peer) ? reduced(0) : std::vector<uint8_t>{};
-    default:
-      return {};
+    default: return {};
   }
 }
 
@@ -482,10 +457,8 @@ void Machine::Impl::try_pair(Communicator& comm, std::pair<int, int> pair) {
       }
     }
     const bool own = from.op == to.op;
-    if (own)
-      std::get<NcclWork>(from.op->work).tasks[from.task].done = true;
-    else
-      task_done(*from.op, from.task);
+    if (own) std::get<NcclWork>(from.op->work).tasks[from.task].done = true;
+    else task_done(*from.op, from.task);
     task_done(*to.op, to.task);
   }
 }

@@ -14,15 +14,11 @@ namespace {
 uint64_t bytes_of(CudaType type) {
   switch (type) {
     case CudaType::kR32F:
-    case CudaType::kR32I:
-      return 4;
-    case CudaType::kR64F:
-      return 8;
+    case CudaType::kR32I: return 4;
+    case CudaType::kR64F: return 8;
     case CudaType::kR16F:
-    case CudaType::kR16BF:
-      return 2;
-    case CudaType::kR8I:
-      return 1;
+    case CudaType::kR16BF: return 2;
+    case CudaType::kR8I: return 1;
   }
   return 0;
 }
@@ -55,9 +51,7 @@ double load(CudaType type, Address address) {
 
 void store(CudaType type, Address address, double value) {
   switch (type) {
-    case CudaType::kR64F:
-      std::memcpy(pointer(address), &value, 8);
-      break;
+    case CudaType::kR64F: std::memcpy(pointer(address), &value, 8); break;
     case CudaType::kR32F: {
       const auto single = static_cast<float>(value);
       std::memcpy(pointer(address), &single, 4);
@@ -207,10 +201,8 @@ bool Machine::Impl::run_gemm(const Op& op, const GemmRequest& g, std::string* er
     }
     if (beta != 0 && !ranges(Access::kLoad, c.base, g.c_type, g.m, g.n, g.ldc)) return false;
     if (!ranges(Access::kStore, c.base, g.c_type, g.m, g.n, g.ldc)) return false;
-    if (g.compute_double)
-      multiply<double>(g, a, b, c, alpha, beta);
-    else
-      multiply<float>(g, a, b, c, alpha, beta);
+    if (g.compute_double) multiply<double>(g, a, b, c, alpha, beta);
+    else multiply<float>(g, a, b, c, alpha, beta);
   }
   return true;
 }

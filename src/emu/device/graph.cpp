@@ -155,10 +155,8 @@ Outcome Machine::graph_instantiate(Host host, GraphHandle handle, GraphExecHandl
       return std::find(before.begin(), before.end(), node) != before.end();
     });
     exec->branch.push_back(static_cast<uint32_t>(chain - last.begin()));
-    if (chain == last.end())
-      last.push_back(i);
-    else
-      *chain = i;
+    if (chain == last.end()) last.push_back(i);
+    else *chain = i;
   }
   for (size_t i = 0; i < last.size(); ++i) {
     StreamState* stream = impl_->add_stream(r, kStreamNonBlocking, 0);

@@ -7,20 +7,13 @@ namespace sculler::emu {
 
 const char* name(Collective kind) {
   switch (kind) {
-    case Collective::kAllGather:
-      return "ncclAllGather";
-    case Collective::kAllReduce:
-      return "ncclAllReduce";
-    case Collective::kReduceScatter:
-      return "ncclReduceScatter";
-    case Collective::kBroadcast:
-      return "ncclBroadcast";
-    case Collective::kReduce:
-      return "ncclReduce";
-    case Collective::kSend:
-      return "ncclSend";
-    case Collective::kRecv:
-      return "ncclRecv";
+    case Collective::kAllGather: return "ncclAllGather";
+    case Collective::kAllReduce: return "ncclAllReduce";
+    case Collective::kReduceScatter: return "ncclReduceScatter";
+    case Collective::kBroadcast: return "ncclBroadcast";
+    case Collective::kReduce: return "ncclReduce";
+    case Collective::kSend: return "ncclSend";
+    case Collective::kRecv: return "ncclRecv";
   }
   return "nccl";
 }
@@ -41,25 +34,15 @@ Machine::Impl::Impl(const MachineConfig& c)
 Machine::Machine(const MachineConfig& config) : impl_(std::make_unique<Impl>(config)) {}
 Machine::~Machine() = default;
 
-Engine& Machine::engine() {
-  return impl_->engine;
-}
-Memory& Machine::memory() {
-  return impl_->engine.memory();
-}
-const MachineConfig& Machine::config() const {
-  return impl_->config;
-}
-Machine::Progress Machine::run(uint64_t budget) {
-  return impl_->run(budget);
-}
+Engine& Machine::engine() { return impl_->engine; }
+Memory& Machine::memory() { return impl_->engine.memory(); }
+const MachineConfig& Machine::config() const { return impl_->config; }
+Machine::Progress Machine::run(uint64_t budget) { return impl_->run(budget); }
 
 std::vector<Completion> Machine::take_completions() {
   return std::exchange(impl_->completions, {});
 }
-std::vector<HostCall> Machine::take_host_calls() {
-  return std::exchange(impl_->host_calls, {});
-}
+std::vector<HostCall> Machine::take_host_calls() { return std::exchange(impl_->host_calls, {}); }
 
 void Machine::host_call_done(uint64_t id) {
   const auto found = impl_->host_running.find(id);
@@ -74,9 +57,7 @@ bool Machine::blocked(int rank) const {
                      [&](const auto& entry) { return entry.second.host.rank == rank; });
 }
 
-const std::vector<MachineFault>& Machine::faults() const {
-  return impl_->faults;
-}
+const std::vector<MachineFault>& Machine::faults() const { return impl_->faults; }
 std::string Machine::explain(int rank) const {
   return impl_->ranks.at(static_cast<size_t>(rank)).message;
 }
@@ -93,9 +74,7 @@ void Machine::drop_rank(int rank) {
 
 // ---- Trace
 
-const Trace& Machine::trace() const {
-  return impl_->trace;
-}
+const Trace& Machine::trace() const { return impl_->trace; }
 
 void Machine::trace_mark(int rank, std::string label) {
   TraceOp op = impl_->named(OpKind::kMark, label);

@@ -17,14 +17,10 @@ namespace {
 
 const char* name(Meeting::Kind kind) {
   switch (kind) {
-    case Meeting::Kind::kInit:
-      return "ncclCommInitRank";
-    case Meeting::Kind::kSplit:
-      return "ncclCommSplit";
-    case Meeting::Kind::kWindow:
-      return "ncclCommWindowRegister";
-    case Meeting::Kind::kDevComm:
-      return "ncclDevCommCreate";
+    case Meeting::Kind::kInit: return "ncclCommInitRank";
+    case Meeting::Kind::kSplit: return "ncclCommSplit";
+    case Meeting::Kind::kWindow: return "ncclCommWindowRegister";
+    case Meeting::Kind::kDevComm: return "ncclDevCommCreate";
   }
   return "nccl";
 }

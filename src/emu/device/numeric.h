@@ -72,15 +72,11 @@ template <int exponent_bits, int mantissa_bits, bool finite_only>
 [[nodiscard]] inline uint16_t float_to_f16(float value) {
   return static_cast<uint16_t>(float_to_small<5, 10, false>(value));
 }
-[[nodiscard]] inline float e4m3_to_float(uint8_t bits) {
-  return small_to_float<4, 3, true>(bits);
-}
+[[nodiscard]] inline float e4m3_to_float(uint8_t bits) { return small_to_float<4, 3, true>(bits); }
 [[nodiscard]] inline uint8_t float_to_e4m3(float value) {
   return static_cast<uint8_t>(float_to_small<4, 3, true>(value));
 }
-[[nodiscard]] inline float e5m2_to_float(uint8_t bits) {
-  return small_to_float<5, 2, false>(bits);
-}
+[[nodiscard]] inline float e5m2_to_float(uint8_t bits) { return small_to_float<5, 2, false>(bits); }
 [[nodiscard]] inline uint8_t float_to_e5m2(float value) {
   return static_cast<uint8_t>(float_to_small<5, 2, false>(value));
 }

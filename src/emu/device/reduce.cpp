@@ -54,10 +54,8 @@ T combine(NcclOp op, T a, T b) {
   } else {
     switch (op) {
       case NcclOp::kSum:
-      case NcclOp::kAvg:
-        return a + b;
-      case NcclOp::kProd:
-        return a * b;
+      case NcclOp::kAvg: return a + b;
+      case NcclOp::kProd: return a * b;
       case NcclOp::kMax:
         return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : std::max(a, b);
       case NcclOp::kMin:
@@ -85,30 +83,18 @@ void each(void* into, const void* from, uint64_t count, F f) {
 template <class F>
 void dispatch(NcclType type, F f) {
   switch (type) {
-    case NcclType::kInt8:
-      return f(Plain<int8_t>{});
-    case NcclType::kUint8:
-      return f(Plain<uint8_t>{});
-    case NcclType::kInt32:
-      return f(Plain<int32_t>{});
-    case NcclType::kUint32:
-      return f(Plain<uint32_t>{});
-    case NcclType::kInt64:
-      return f(Plain<int64_t>{});
-    case NcclType::kUint64:
-      return f(Plain<uint64_t>{});
-    case NcclType::kFloat16:
-      return f(Half{});
-    case NcclType::kFloat32:
-      return f(Plain<float>{});
-    case NcclType::kFloat64:
-      return f(Plain<double>{});
-    case NcclType::kBfloat16:
-      return f(Bfloat{});
-    case NcclType::kFloat8e4m3:
-      return f(E4m3{});
-    case NcclType::kFloat8e5m2:
-      return f(E5m2{});
+    case NcclType::kInt8: return f(Plain<int8_t>{});
+    case NcclType::kUint8: return f(Plain<uint8_t>{});
+    case NcclType::kInt32: return f(Plain<int32_t>{});
+    case NcclType::kUint32: return f(Plain<uint32_t>{});
+    case NcclType::kInt64: return f(Plain<int64_t>{});
+    case NcclType::kUint64: return f(Plain<uint64_t>{});
+    case NcclType::kFloat16: return f(Half{});
+    case NcclType::kFloat32: return f(Plain<float>{});
+    case NcclType::kFloat64: return f(Plain<double>{});
+    case NcclType::kBfloat16: return f(Bfloat{});
+    case NcclType::kFloat8e4m3: return f(E4m3{});
+    case NcclType::kFloat8e5m2: return f(E5m2{});
   }
 }
 
@@ -119,19 +105,15 @@ uint64_t type_bytes(NcclType type) {
     case NcclType::kInt8:
     case NcclType::kUint8:
     case NcclType::kFloat8e4m3:
-    case NcclType::kFloat8e5m2:
-      return 1;
+    case NcclType::kFloat8e5m2: return 1;
     case NcclType::kFloat16:
-    case NcclType::kBfloat16:
-      return 2;
+    case NcclType::kBfloat16: return 2;
     case NcclType::kInt32:
     case NcclType::kUint32:
-    case NcclType::kFloat32:
-      return 4;
+    case NcclType::kFloat32: return 4;
     case NcclType::kInt64:
     case NcclType::kUint64:
-    case NcclType::kFloat64:
-      return 8;
+    case NcclType::kFloat64: return 8;
   }
   return 0;
 }
@@ -166,10 +148,8 @@ void average_after(NcclType type, void* values, uint64_t count, int n) {
     using Value = typename decltype(format)::Value;
     if constexpr (std::is_integral_v<Value>) {
       each<decltype(format)>(values, nullptr, count, [n](Value a, Value) -> Value {
-        if constexpr (std::is_signed_v<Value>)
-          return static_cast<Value>(a / static_cast<Value>(n));
-        else
-          return static_cast<Value>(a / static_cast<std::make_unsigned_t<Value>>(n));
+        if constexpr (std::is_signed_v<Value>) return static_cast<Value>(a / static_cast<Value>(n));
+        else return static_cast<Value>(a / static_cast<std::make_unsigned_t<Value>>(n));
       });
     }
   });

@@ -16,18 +16,12 @@ std::string hex(uint64_t value) {
 
 const char* name(WarpState::Wait wait) {
   switch (wait) {
-    case WarpState::Wait::kRunning:
-      return "running";
-    case WarpState::Wait::kBarrier:
-      return "at a barrier";
-    case WarpState::Wait::kSpin:
-      return "spinning";
-    case WarpState::Wait::kGridSync:
-      return "at a grid barrier";
-    case WarpState::Wait::kNotResident:
-      return "not resident";
-    case WarpState::Wait::kMbarrier:
-      return "at an mbarrier";
+    case WarpState::Wait::kRunning: return "running";
+    case WarpState::Wait::kBarrier: return "at a barrier";
+    case WarpState::Wait::kSpin: return "spinning";
+    case WarpState::Wait::kGridSync: return "at a grid barrier";
+    case WarpState::Wait::kNotResident: return "not resident";
+    case WarpState::Wait::kMbarrier: return "at an mbarrier";
   }
   return "";
 }

@@ -16,20 +16,13 @@ Overload(T...) -> Overload<T...>;
 
 int cuda_code(Fault::Kind kind) {
   switch (kind) {
-    case Fault::Kind::kIllegalAddress:
-      return kCudaIllegalAddress;
-    case Fault::Kind::kMisaligned:
-      return kCudaMisalignedAddress;
-    case Fault::Kind::kIllegalInstruction:
-      return kCudaIllegalInstruction;
-    case Fault::Kind::kAssert:
-      return kCudaAssert;
-    case Fault::Kind::kStepLimit:
-      return kCudaLaunchTimeout;
-    case Fault::Kind::kUnsupported:
-      return kCudaNotSupported;
-    default:
-      return kCudaLaunchFailure;
+    case Fault::Kind::kIllegalAddress: return kCudaIllegalAddress;
+    case Fault::Kind::kMisaligned: return kCudaMisalignedAddress;
+    case Fault::Kind::kIllegalInstruction: return kCudaIllegalInstruction;
+    case Fault::Kind::kAssert: return kCudaAssert;
+    case Fault::Kind::kStepLimit: return kCudaLaunchTimeout;
+    case Fault::Kind::kUnsupported: return kCudaNotSupported;
+    default: return kCudaLaunchFailure;
   }
 }
 
@@ -44,12 +37,9 @@ bool Machine::Impl::condition(const StreamValue& value) const {
     case WaitCondition::kGeq:  // cyclic, as cuda.h has it
       return value.bytes == 4 ? static_cast<int32_t>(static_cast<uint32_t>(now - want)) >= 0
                               : static_cast<int64_t>(now - want) >= 0;
-    case WaitCondition::kEq:
-      return now == want;
-    case WaitCondition::kAnd:
-      return (now & want) != 0;
-    case WaitCondition::kNor:
-      return ((~(now | want)) & mask) != 0;
+    case WaitCondition::kEq: return now == want;
+    case WaitCondition::kAnd: return (now & want) != 0;
+    case WaitCondition::kNor: return ((~(now | want)) & mask) != 0;
   }
   return false;
 }
@@ -203,8 +193,7 @@ double Machine::Impl::cost(const Op& op) const {
                        static_cast<double>(c.global_load_bytes + c.global_store_bytes) / rates.hbm,
                        static_cast<double>(c.peer_load_bytes + c.peer_store_bytes) / rates.link});
     }
-    case OpKind::kGemm:
-      return 2e-6 + static_cast<double>(t.flops) / rates.gemm_flops;
+    case OpKind::kGemm: return 2e-6 + static_cast<double>(t.flops) / rates.gemm_flops;
     case OpKind::kCollective:
       return rates.collective_latency_s + static_cast<double>(t.bytes) / rates.collective_bytes;
     case OpKind::kCopy:
@@ -212,8 +201,7 @@ double Machine::Impl::cost(const Op& op) const {
       return 1e-6 + static_cast<double>(t.bytes) / (t.route == CopyRoute::kPeer   ? rates.link
                                                     : t.route == CopyRoute::kHost ? rates.host_link
                                                                                   : rates.hbm / 2);
-    default:
-      return 0;
+    default: return 0;
   }
 }
 

@@ -23,8 +23,7 @@ StreamState* Machine::Impl::find_stream(Host host, StreamHandle handle) {
   if (handle == kStreamDefault || handle == kStreamLegacy) return r.legacy;
   if (handle == kStreamPerThread) {
     const auto found = r.per_thread.find(host.thread);
-    if (found != r.per_thread.end())
-      handle = found->second;
+    if (found != r.per_thread.end()) handle = found->second;
     else {
       StreamState* created = add_stream(r, 0, 0);
       r.per_thread.emplace(host.thread, created->handle);

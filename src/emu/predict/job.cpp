@@ -34,9 +34,7 @@ Result<task::Work> work(const nlohmann::json& object, const char* key) {
   return out;
 }
 
-double rounded(double us) {
-  return std::round(us * 100) / 100;
-}
+double rounded(double us) { return std::round(us * 100) / 100; }
 
 }  // namespace
 

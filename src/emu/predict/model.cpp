@@ -181,25 +181,18 @@ Demand demand(const Trace& trace, const TraceOp& op, double instructions, const 
       out.work = bytes * growth.hbm / rates.hbm;
       out.bound = "hbm";
       break;
-    case OpKind::kEventRecord:
-      out.host = rates.host.event;
-      break;
+    case OpKind::kEventRecord: out.host = rates.host.event; break;
     case OpKind::kEventWait:
     case OpKind::kWriteValue:
-    case OpKind::kWaitValue:
-      out.host = rates.host.wait;
-      break;
-    case OpKind::kGraphLaunch:
-      out.host = rates.host.graph;
-      break;
+    case OpKind::kWaitValue: out.host = rates.host.wait; break;
+    case OpKind::kGraphLaunch: out.host = rates.host.graph; break;
     case OpKind::kHostFunction:
       out.host = rates.host.kernel;
       out.fixed = rates.host.synchronize;
       break;
     case OpKind::kFree:
     case OpKind::kHostWait:
-    case OpKind::kMark:
-      break;
+    case OpKind::kMark: break;
   }
   if (op.from_graph) out.host = 0;
   return out;

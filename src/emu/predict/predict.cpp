@@ -226,8 +226,7 @@ bool Simulation::start() {
     double at = earliest(item);
     if (item.group != SIZE_MAX && item.op->kind == OpKind::kCollective) {
       for (const size_t other : groups_[item.group]) {
-        if (items_[other].state == Item::State::kUnissued)
-          at = kNever;
+        if (items_[other].state == Item::State::kUnissued) at = kNever;
         else if (items_[other].state == Item::State::kQueued)
           at = std::max(at, earliest(items_[other]));
       }

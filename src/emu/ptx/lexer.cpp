@@ -24,9 +24,7 @@ constexpr std::array<uint8_t, 256> make_classes() {
 }
 constexpr std::array<uint8_t, 256> kClasses = make_classes();
 
-bool is(char c, uint8_t what) {
-  return (kClasses[static_cast<unsigned char>(c)] & what) != 0;
-}
+bool is(char c, uint8_t what) { return (kClasses[static_cast<unsigned char>(c)] & what) != 0; }
 
 uint64_t hex_value(char c) {
   if (c <= '9') return static_cast<uint64_t>(c - '0');

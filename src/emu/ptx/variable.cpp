@@ -9,9 +9,7 @@
 namespace sculler::emu::ptx {
 namespace {
 
-uint32_t bytes_of(const Type& type) {
-  return std::max<uint32_t>(1, type.bits / 8u);
-}
+uint32_t bytes_of(const Type& type) { return std::max<uint32_t>(1, type.bits / 8u); }
 
 void put(std::vector<uint8_t>& bytes, uint64_t at, uint64_t value, uint32_t width) {
   if (bytes.size() < at + width) bytes.resize(at + width);

@@ -301,8 +301,7 @@ Server::Answer Server::dispatch(Host host, const wire::Header& header,
   const Serve serve{{*this, machine_, host, ranks_[static_cast<std::size_t>(host.rank)]}};
   switch (header.op) {
 #define SCULLER_OP(message) \
-  case wire::message::kOp:  \
-    return serve.decode<wire::message>(body)
+  case wire::message::kOp: return serve.decode<wire::message>(body)
     SCULLER_OP(Hello);
     SCULLER_OP(ReportUnsupported);
     SCULLER_OP(ReportHostAccess);
@@ -364,8 +363,7 @@ Server::Answer Server::dispatch(Host host, const wire::Header& header,
     SCULLER_OP(WriteInternal);
     SCULLER_OP(Gemm);
 #undef SCULLER_OP
-    case wire::Op::kChannel:
-      break;
+    case wire::Op::kChannel: break;
   }
   return Serve::malformed();
 }

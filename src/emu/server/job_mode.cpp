@@ -49,15 +49,12 @@ void VmRanks::update_waiting(int rank, const Message& message) {
     case Kind::kReady:
     case Kind::kDone:
     case Kind::kFault:
-    case Kind::kBye:
-      server_.set_waiting_outside(rank, true);
-      break;
+    case Kind::kBye: server_.set_waiting_outside(rank, true); break;
     case Kind::kPool:
       if (++r.pools == job_.n_sets * static_cast<int>(job_.buffers.size()))
         server_.set_waiting_outside(rank, true);
       break;
-    default:
-      break;
+    default: break;
   }
 }
 
@@ -75,9 +72,7 @@ void VmRanks::read(int rank) {
         event.kind = Event::Kind::kClosed;
         server_.set_waiting_outside(rank, true);
         break;
-      case rank::Packet::Kind::kMalformed:
-        event.kind = Event::Kind::kMalformed;
-        break;
+      case rank::Packet::Kind::kMalformed: event.kind = Event::Kind::kMalformed; break;
       default:
         event.kind = Event::Kind::kMessage;
         event.message = packet.message;
@@ -136,8 +131,7 @@ verify::Ranks::Event VmRanks::receive(uint64_t deadline_ns) {
         static_cast<int>(std::min<uint64_t>((deadline_ns - now) / 1'000'000 + 1, 100));
     switch (server_.step(left_ms, polled)) {
       case Server::Step::kProgress:
-      case Server::Step::kInput:
-        break;
+      case Server::Step::kInput: break;
       case Server::Step::kGone: {
         // Ranks that have not connected yet, or none that will: only the control sockets can say.
         ::poll(polled.data(), polled.size(), std::min(left_ms, 20));
@@ -284,10 +278,8 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options,
   outcome.counters_json = counters(machine, server);
   if (outcome.status == verify::status::kPassed) {
     auto predicted = predict_job(job.emu_json, machine.trace(), job.n_ranks, real_files());
-    if (!predicted)
-      std::fprintf(stderr, "no prediction: %s\n", predicted.error().text().c_str());
-    else if (*predicted)
-      outcome.predicted_json = std::move(**predicted);
+    if (!predicted) std::fprintf(stderr, "no prediction: %s\n", predicted.error().text().c_str());
+    else if (*predicted) outcome.predicted_json = std::move(**predicted);
   }
   return outcome;
 }

@@ -13,9 +13,7 @@ namespace {
 namespace status = verify::status;
 constexpr std::size_t kMaxFindings = 64;
 
-std::string base_name(const std::string& path) {
-  return path.substr(path.find_last_of('/') + 1);
-}
+std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 // "ring.cu:84" of the first "path:84:" in a text, empty where there is none.
 std::string place_in(std::string_view text) {
@@ -33,34 +31,23 @@ std::string place_in(std::string_view text) {
 
 const char* verb(Access access) {
   switch (access) {
-    case Access::kLoad:
-      return "reads";
-    case Access::kStore:
-      return "writes";
-    case Access::kAtomic:
-      return "updates";
+    case Access::kLoad: return "reads";
+    case Access::kStore: return "writes";
+    case Access::kAtomic: return "updates";
   }
   return "touches";
 }
 
 const char* kind_name(Finding::Kind kind) {
   switch (kind) {
-    case Finding::Kind::kRace:
-      return "race";
-    case Finding::Kind::kRelaxedOrder:
-      return "relaxed-order";
-    case Finding::Kind::kUninitialised:
-      return "uninitialised";
-    case Finding::Kind::kBounds:
-      return "bounds";
-    case Finding::Kind::kWrongRank:
-      return "wrong-rank";
-    case Finding::Kind::kUseAfterFree:
-      return "use-after-free";
-    case Finding::Kind::kMisaligned:
-      return "misaligned";
-    case Finding::Kind::kMisuse:
-      return "misuse";
+    case Finding::Kind::kRace: return "race";
+    case Finding::Kind::kRelaxedOrder: return "relaxed-order";
+    case Finding::Kind::kUninitialised: return "uninitialised";
+    case Finding::Kind::kBounds: return "bounds";
+    case Finding::Kind::kWrongRank: return "wrong-rank";
+    case Finding::Kind::kUseAfterFree: return "use-after-free";
+    case Finding::Kind::kMisaligned: return "misaligned";
+    case Finding::Kind::kMisuse: return "misuse";
   }
   return "finding";
 }
@@ -74,16 +61,11 @@ const char* cure(Finding::Kind kind) {
              "nothing";
     case Finding::Kind::kUninitialised:
       return "write it before it is read, or wait for the peer that writes it";
-    case Finding::Kind::kBounds:
-      return "check the index against the size of the allocation";
-    case Finding::Kind::kWrongRank:
-      return "reach peers' memory through a registered window";
-    case Finding::Kind::kUseAfterFree:
-      return "free it after the last kernel that uses it";
-    case Finding::Kind::kMisaligned:
-      return "align the address to the width of the access";
-    case Finding::Kind::kMisuse:
-      return "see the documentation of the call";
+    case Finding::Kind::kBounds: return "check the index against the size of the allocation";
+    case Finding::Kind::kWrongRank: return "reach peers' memory through a registered window";
+    case Finding::Kind::kUseAfterFree: return "free it after the last kernel that uses it";
+    case Finding::Kind::kMisaligned: return "align the address to the width of the access";
+    case Finding::Kind::kMisuse: return "see the documentation of the call";
   }
   return "";
 }
@@ -146,30 +128,19 @@ verify::Outcome of_finding(const Engine& engine, const Finding& finding, const c
 
 const char* status_of(const MachineFault& fault) {
   switch (fault.kind) {
-    case MachineFault::Kind::kBadAccess:
-      return status::kOutOfBounds;
-    case MachineFault::Kind::kMismatch:
-      return status::kLaunchError;
-    case MachineFault::Kind::kUnsupported:
-      return status::kUnsupported;
-    case MachineFault::Kind::kStepLimit:
-      return status::kTimeout;
-    case MachineFault::Kind::kKernel:
-      break;
+    case MachineFault::Kind::kBadAccess: return status::kOutOfBounds;
+    case MachineFault::Kind::kMismatch: return status::kLaunchError;
+    case MachineFault::Kind::kUnsupported: return status::kUnsupported;
+    case MachineFault::Kind::kStepLimit: return status::kTimeout;
+    case MachineFault::Kind::kKernel: break;
   }
   switch (fault.fault.kind) {
-    case Fault::Kind::kIllegalAddress:
-      return status::kOutOfBounds;
-    case Fault::Kind::kDeadlock:
-      return status::kDeadlock;
-    case Fault::Kind::kStepLimit:
-      return status::kTimeout;
-    case Fault::Kind::kUnsupported:
-      return status::kUnsupported;
-    case Fault::Kind::kLaunch:
-      return status::kLaunchError;
-    default:
-      return status::kCrash;
+    case Fault::Kind::kIllegalAddress: return status::kOutOfBounds;
+    case Fault::Kind::kDeadlock: return status::kDeadlock;
+    case Fault::Kind::kStepLimit: return status::kTimeout;
+    case Fault::Kind::kUnsupported: return status::kUnsupported;
+    case Fault::Kind::kLaunch: return status::kLaunchError;
+    default: return status::kCrash;
   }
 }
 
@@ -193,18 +164,12 @@ const Finding* first_of(const std::vector<Finding>& findings,
 
 const char* wait_name(WarpState::Wait wait) {
   switch (wait) {
-    case WarpState::Wait::kRunning:
-      return "runs";
-    case WarpState::Wait::kBarrier:
-      return "waits at a barrier";
-    case WarpState::Wait::kSpin:
-      return "spins";
-    case WarpState::Wait::kGridSync:
-      return "waits for the whole grid";
-    case WarpState::Wait::kNotResident:
-      return "is not resident";
-    case WarpState::Wait::kMbarrier:
-      return "waits at an mbarrier";
+    case WarpState::Wait::kRunning: return "runs";
+    case WarpState::Wait::kBarrier: return "waits at a barrier";
+    case WarpState::Wait::kSpin: return "spins";
+    case WarpState::Wait::kGridSync: return "waits for the whole grid";
+    case WarpState::Wait::kNotResident: return "is not resident";
+    case WarpState::Wait::kMbarrier: return "waits at an mbarrier";
   }
   return "waits";
 }
@@ -277,12 +242,9 @@ std::string hex(uint64_t value) {
 std::string schedule_text(const Schedule& schedule) {
   const std::string seed = std::to_string(schedule.seed);
   switch (schedule.kind) {
-    case ScheduleKind::kRoundRobin:
-      return "round_robin";
-    case ScheduleKind::kRandom:
-      return "random:" + seed;
-    case ScheduleKind::kPriority:
-      return "priority:" + seed;
+    case ScheduleKind::kRoundRobin: return "round_robin";
+    case ScheduleKind::kRandom: return "random:" + seed;
+    case ScheduleKind::kPriority: return "priority:" + seed;
     case ScheduleKind::kDelayRank:
       return "delay_rank:" + std::to_string(schedule.delayed_rank) + ":" + seed;
   }
@@ -315,23 +277,14 @@ verify::FindingText describe(const Engine& engine, const Finding& finding) {
         text.text += ", and only relaxed atomics lie between it and " +
                      who(engine, finding.before) + " there";
       break;
-    case Finding::Kind::kUninitialised:
-      text.text += ", which nothing has written";
-      break;
-    case Finding::Kind::kBounds:
-      text.text += ", outside of any allocation";
-      break;
+    case Finding::Kind::kUninitialised: text.text += ", which nothing has written"; break;
+    case Finding::Kind::kBounds: text.text += ", outside of any allocation"; break;
     case Finding::Kind::kWrongRank:
       text.text += ", which belongs to another rank and is in no window";
       break;
-    case Finding::Kind::kUseAfterFree:
-      text.text += ", which has been freed";
-      break;
-    case Finding::Kind::kMisaligned:
-      text.text += ", which is not aligned for this access";
-      break;
-    case Finding::Kind::kMisuse:
-      break;
+    case Finding::Kind::kUseAfterFree: text.text += ", which has been freed"; break;
+    case Finding::Kind::kMisaligned: text.text += ", which is not aligned for this access"; break;
+    case Finding::Kind::kMisuse: break;
   }
   if (!finding.note.empty()) text.text += "; " + finding.note;
   if (finding.count > 1) text.text += " (" + std::to_string(finding.count) + " times)";

@@ -22,9 +22,7 @@ inline std::string bounded(std::string text, std::size_t limit = 400) {
   }
   return text;
 }
-inline std::array<uint32_t, 3> array(const wire::Dim3& d) {
-  return {d.x, d.y, d.z};
-}
+inline std::array<uint32_t, 3> array(const wire::Dim3& d) { return {d.x, d.y, d.z}; }
 
 struct Server::ServeMemory {
   Server& server;
@@ -167,8 +165,7 @@ struct Server::ServeMemory {
       case wire::MemoryKind::kManaged:
         outcome = machine.malloc_host(host, m.bytes, true, &reply.address);
         break;
-      default:
-        return malformed();
+      default: return malformed();
     }
     return answer(outcome, reply);
   }
@@ -187,18 +184,10 @@ struct Server::ServeMemory {
       reply.begin = a->begin;
       reply.bytes = a->bytes;
       switch (a->kind) {
-        case Allocation::Kind::kPinned:
-          reply.kind = wire::MemoryKind::kPinned;
-          break;
-        case Allocation::Kind::kManaged:
-          reply.kind = wire::MemoryKind::kManaged;
-          break;
-        case Allocation::Kind::kNccl:
-          reply.kind = wire::MemoryKind::kNccl;
-          break;
-        default:
-          reply.kind = wire::MemoryKind::kDevice;
-          break;
+        case Allocation::Kind::kPinned: reply.kind = wire::MemoryKind::kPinned; break;
+        case Allocation::Kind::kManaged: reply.kind = wire::MemoryKind::kManaged; break;
+        case Allocation::Kind::kNccl: reply.kind = wire::MemoryKind::kNccl; break;
+        default: reply.kind = wire::MemoryKind::kDevice; break;
       }
     }
     return answer({}, reply);

@@ -78,9 +78,7 @@ bool Server::connected(int rank) const {
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
   return !r.channels.empty() && r.channels[0]->state != Channel::State::kClosed;
 }
-bool Server::was_connected(int rank) const {
-  return ranks_[static_cast<std::size_t>(rank)].hello;
-}
+bool Server::was_connected(int rank) const { return ranks_[static_cast<std::size_t>(rank)].hello; }
 
 bool Server::any_blocked() const {
   for (const Rank& r : ranks_) {
@@ -141,8 +139,7 @@ void Server::read(int rank, uint32_t thread) {
   }
   r.heard_ns = verify::monotonic_ns();
   r.left_out = false;
-  while (parse(rank, thread)) {
-  }
+  while (parse(rank, thread)) {}
 }
 
 // One whole message from the inbox; false when there is none.

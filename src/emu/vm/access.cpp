@@ -28,12 +28,8 @@ bool bad(Warp& w, Finding::Kind kind, Access access, Address address, uint32_t b
     case Finding::Kind::kWrongRank:
       text += ": memory of another rank that is in no registered window";
       break;
-    case Finding::Kind::kUseAfterFree:
-      text += ": use after free";
-      break;
-    default:
-      text += ": out of bounds";
-      break;
+    case Finding::Kind::kUseAfterFree: text += ": use after free"; break;
+    default: text += ": out of bounds"; break;
   }
   fault(w, misaligned ? Fault::Kind::kMisaligned : Fault::Kind::kIllegalAddress, address, text);
   if (w.observer != nullptr) {
@@ -305,16 +301,11 @@ bool resolve_addresses(Warp& w, const Op& op, Space space, uint32_t bytes, Acces
   }
   switch (space) {
     case Space::kGlobal:
-    case Space::kConst:
-      return resolve_global(w, bytes, access, t);
-    case Space::kShared:
-      return resolve_shared(w, bytes, access, t);
-    case Space::kLocal:
-      return resolve_local(w, bytes, access, t);
-    case Space::kParam:
-      return resolve_param(w, bytes, access, t);
-    case Space::kGeneric:
-      break;
+    case Space::kConst: return resolve_global(w, bytes, access, t);
+    case Space::kShared: return resolve_shared(w, bytes, access, t);
+    case Space::kLocal: return resolve_local(w, bytes, access, t);
+    case Space::kParam: return resolve_param(w, bytes, access, t);
+    case Space::kGeneric: break;
   }
   // Generic: nearly always the same space in all lanes.
   const Space s = space_of(w, t.address[first]);
@@ -463,26 +454,13 @@ bool take_memory_modifier(Emit& e, MemoryModifiers& m) {
     if (e.peek() != n.name) continue;
     e.take(n.name);
     switch (n.what) {
-      case 0:
-        m.order = static_cast<Order>(n.value);
-        break;
-      case 1:
-        m.scope = static_cast<Scope>(n.value);
-        break;
-      case 2:
-        m.space = static_cast<Space>(n.value);
-        break;
-      case 4:
-        m.order = Order::kVolatile;
-        break;  // .cv and .wt bypass the caches, as volatile does
-      case 5:
-        m.nc = true;
-        break;
-      case 6:
-        m.cache_hint = true;
-        break;
-      default:
-        break;
+      case 0: m.order = static_cast<Order>(n.value); break;
+      case 1: m.scope = static_cast<Scope>(n.value); break;
+      case 2: m.space = static_cast<Space>(n.value); break;
+      case 4: m.order = Order::kVolatile; break;  // .cv and .wt bypass the caches, as volatile does
+      case 5: m.nc = true; break;
+      case 6: m.cache_hint = true; break;
+      default: break;
     }
     return true;
   }

@@ -26,42 +26,30 @@ template <class F>
 Handler integer_binary(const ptx::Type& t) {
   const bool s = t.letter == 's';
   switch (t.bits) {
-    case 16:
-      return s ? &binary<F, int16_t, int16_t> : &binary<F, uint16_t, uint16_t>;
-    case 32:
-      return s ? &binary<F, int32_t, int32_t> : &binary<F, uint32_t, uint32_t>;
-    case 64:
-      return s ? &binary<F, int64_t, int64_t> : &binary<F, uint64_t, uint64_t>;
-    default:
-      return nullptr;
+    case 16: return s ? &binary<F, int16_t, int16_t> : &binary<F, uint16_t, uint16_t>;
+    case 32: return s ? &binary<F, int32_t, int32_t> : &binary<F, uint32_t, uint32_t>;
+    case 64: return s ? &binary<F, int64_t, int64_t> : &binary<F, uint64_t, uint64_t>;
+    default: return nullptr;
   }
 }
 template <class F>
 Handler integer_unary(const ptx::Type& t) {
   const bool s = t.letter == 's';
   switch (t.bits) {
-    case 16:
-      return s ? &unary<F, int16_t, int16_t> : &unary<F, uint16_t, uint16_t>;
-    case 32:
-      return s ? &unary<F, int32_t, int32_t> : &unary<F, uint32_t, uint32_t>;
-    case 64:
-      return s ? &unary<F, int64_t, int64_t> : &unary<F, uint64_t, uint64_t>;
-    default:
-      return nullptr;
+    case 16: return s ? &unary<F, int16_t, int16_t> : &unary<F, uint16_t, uint16_t>;
+    case 32: return s ? &unary<F, int32_t, int32_t> : &unary<F, uint32_t, uint32_t>;
+    case 64: return s ? &unary<F, int64_t, int64_t> : &unary<F, uint64_t, uint64_t>;
+    default: return nullptr;
   }
 }
 template <class F>
 Handler integer_ternary(const ptx::Type& t) {
   const bool s = t.letter == 's';
   switch (t.bits) {
-    case 16:
-      return s ? &ternary<F, int16_t, int16_t> : &ternary<F, uint16_t, uint16_t>;
-    case 32:
-      return s ? &ternary<F, int32_t, int32_t> : &ternary<F, uint32_t, uint32_t>;
-    case 64:
-      return s ? &ternary<F, int64_t, int64_t> : &ternary<F, uint64_t, uint64_t>;
-    default:
-      return nullptr;
+    case 16: return s ? &ternary<F, int16_t, int16_t> : &ternary<F, uint16_t, uint16_t>;
+    case 32: return s ? &ternary<F, int32_t, int32_t> : &ternary<F, uint32_t, uint32_t>;
+    case 64: return s ? &ternary<F, int64_t, int64_t> : &ternary<F, uint64_t, uint64_t>;
+    default: return nullptr;
   }
 }
 

@@ -175,11 +175,9 @@ void decode_cp(Emit& e) {
   if (!e.take("global")) return e.unsupported();
   bool hint = false;
   while (!e.modifiers_done()) {
-    if (e.take("L2::cache_hint"))
-      hint = true;
+    if (e.take("L2::cache_hint")) hint = true;
     else if (e.take("L2::64B") || e.take("L2::128B") || e.take("L2::256B")) {
-    } else
-      return;
+    } else return;
   }
   int64_t bytes = 0;
   const size_t plain = e.count() - (hint ? 1u : 0u);

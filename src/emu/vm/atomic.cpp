@@ -37,10 +37,8 @@ struct AExch {
 struct AAdd {
   template <class T>
   static T f(T a, T b) {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(uint64_t(a) + uint64_t(b));
-    else
-      return a + b;
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(uint64_t(a) + uint64_t(b));
+    else return a + b;
   }
 };
 struct AInc {
@@ -103,10 +101,8 @@ Act atomic(Warp& w, const Op& op) {
       changed = changed || std::memcmp(&next, &old, sizeof old) != 0;
       std::memcpy(p + static_cast<size_t>(k) * sizeof(T), &next, sizeof next);
       if (wants) {
-        if constexpr (std::is_floating_point_v<T>)
-          d[k][i] = old;
-        else
-          d[k][i] = to_lane<T>(old);
+        if constexpr (std::is_floating_point_v<T>) d[k][i] = old;
+        else d[k][i] = to_lane<T>(old);
       }
     }
   });
@@ -172,31 +168,21 @@ Act atomic_128(Warp& w, const Op& op) {
 template <class T>
 Handler bitwise(What what) {
   switch (what) {
-    case kAnd:
-      return &atomic<AAnd, T, 1>;
-    case kOr:
-      return &atomic<AOr, T, 1>;
-    case kXor:
-      return &atomic<AXor, T, 1>;
-    case kExch:
-      return &atomic<AExch, T, 1>;
-    case kCas:
-      return &compare_and_swap<T>;
-    default:
-      return nullptr;
+    case kAnd: return &atomic<AAnd, T, 1>;
+    case kOr: return &atomic<AOr, T, 1>;
+    case kXor: return &atomic<AXor, T, 1>;
+    case kExch: return &atomic<AExch, T, 1>;
+    case kCas: return &compare_and_swap<T>;
+    default: return nullptr;
   }
 }
 template <class T>
 Handler arithmetic(What what) {
   switch (what) {
-    case kAdd:
-      return &atomic<AAdd, T, 1>;
-    case kMin:
-      return &atomic<AMin, T, 1>;
-    case kMax:
-      return &atomic<AMax, T, 1>;
-    default:
-      return nullptr;
+    case kAdd: return &atomic<AAdd, T, 1>;
+    case kMin: return &atomic<AMin, T, 1>;
+    case kMax: return &atomic<AMax, T, 1>;
+    default: return nullptr;
   }
 }
 template <class F>
@@ -274,16 +260,11 @@ void decode_atomic(Emit& e) {
   for (;;) {
     if (take_memory_modifier(e, m)) continue;
     if (e.take("noftz")) continue;
-    if (e.take("v2"))
-      n = 2;
-    else if (e.take("v4"))
-      n = 4;
-    else if (e.take("v8"))
-      n = 8;
-    else if (what < 0 && (what = e.choice(kNames)) >= 0)
-      continue;
-    else
-      break;
+    if (e.take("v2")) n = 2;
+    else if (e.take("v4")) n = 4;
+    else if (e.take("v8")) n = 8;
+    else if (what < 0 && (what = e.choice(kNames)) >= 0) continue;
+    else break;
   }
   const auto t = e.type();
   if (!t || what < 0 || m.order == Order::kWeak || m.order == Order::kVolatile || m.nc)

@@ -45,10 +45,8 @@ struct Shr {
   template <class T>
   static T f(T a, uint32_t n) {
     if (n >= sizeof(T) * 8) {
-      if constexpr (std::is_signed_v<T>)
-        return static_cast<T>(a >> (sizeof(T) * 8 - 1));
-      else
-        return T{0};
+      if constexpr (std::is_signed_v<T>) return static_cast<T>(a >> (sizeof(T) * 8 - 1));
+      else return T{0};
     }
     return static_cast<T>(a >> n);
   }
@@ -141,24 +139,12 @@ struct Prmt {
           s = c >> (4 * k) & 7;
           sign = (c >> (4 * k) & 8) != 0;
           break;
-        case 1:
-          s = (n + k) & 7;
-          break;  // f4e
-        case 2:
-          s = (n - k) & 7;
-          break;  // b4e
-        case 3:
-          s = n;
-          break;  // rc8
-        case 4:
-          s = k < n ? n : k;
-          break;  // ecl
-        case 5:
-          s = k < n ? k : n;
-          break;  // ecr
-        default:
-          s = (n & 1) * 2 + (k & 1);
-          break;  // rc16
+        case 1: s = (n + k) & 7; break;             // f4e
+        case 2: s = (n - k) & 7; break;             // b4e
+        case 3: s = n; break;                       // rc8
+        case 4: s = k < n ? n : k; break;           // ecl
+        case 5: s = k < n ? k : n; break;           // ecr
+        default: s = (n & 1) * 2 + (k & 1); break;  // rc16
       }
       uint32_t byte = static_cast<uint32_t>(v >> (8 * s)) & 0xff;
       if (sign) byte = (byte & 0x80) != 0 ? 0xff : 0;
@@ -240,8 +226,7 @@ void decode_shift(Emit& e) {
       e.op.run =
           s ? &binary<F, int64_t, int64_t, uint32_t> : &binary<F, uint64_t, uint64_t, uint32_t>;
       break;
-    default:
-      return e.unsupported();
+    default: return e.unsupported();
   }
   e.dst(0, size_t{0}, t->bits);
   e.src(1, 1, t->bits);

@@ -11,34 +11,20 @@ template <Cmp kCmp, class T>
 bool compare(T a, T b) {
   const bool unordered = a != a || b != b;
   switch (kCmp) {
-    case kEq:
-      return a == b;
-    case kNe:
-      return a != b && !unordered;
-    case kLt:
-      return a < b;
-    case kLe:
-      return a <= b;
-    case kGt:
-      return a > b;
-    case kGe:
-      return a >= b;
-    case kEqu:
-      return a == b || unordered;
-    case kNeu:
-      return a != b;
-    case kLtu:
-      return !(a >= b);
-    case kLeu:
-      return !(a > b);
-    case kGtu:
-      return !(a <= b);
-    case kGeu:
-      return !(a < b);
-    case kNum:
-      return !unordered;
-    default:
-      return unordered;
+    case kEq: return a == b;
+    case kNe: return a != b && !unordered;
+    case kLt: return a < b;
+    case kLe: return a <= b;
+    case kGt: return a > b;
+    case kGe: return a >= b;
+    case kEqu: return a == b || unordered;
+    case kNeu: return a != b;
+    case kLtu: return !(a >= b);
+    case kLeu: return !(a > b);
+    case kGtu: return !(a <= b);
+    case kGeu: return !(a < b);
+    case kNum: return !unordered;
+    default: return unordered;
   }
 }
 
@@ -155,14 +141,10 @@ Handler by_type(const ptx::Type& t, int cmp) {
   if (t.letter == 'H') return by_comparison<Fn, Bf16>(cmp);
   if (cmp >= kEqu) return nullptr;
   switch (t.bits) {
-    case 16:
-      return s ? by_comparison<Fn, int16_t>(cmp) : by_comparison<Fn, uint16_t>(cmp);
-    case 32:
-      return s ? by_comparison<Fn, int32_t>(cmp) : by_comparison<Fn, uint32_t>(cmp);
-    case 64:
-      return s ? by_comparison<Fn, int64_t>(cmp) : by_comparison<Fn, uint64_t>(cmp);
-    default:
-      return nullptr;
+    case 16: return s ? by_comparison<Fn, int16_t>(cmp) : by_comparison<Fn, uint16_t>(cmp);
+    case 32: return s ? by_comparison<Fn, int32_t>(cmp) : by_comparison<Fn, uint32_t>(cmp);
+    case 64: return s ? by_comparison<Fn, int64_t>(cmp) : by_comparison<Fn, uint64_t>(cmp);
+    default: return nullptr;
   }
 }
 
@@ -185,12 +167,9 @@ void decode_setp(Emit& e) {
   e.take("ftz");
   const auto t = e.type();
   if (!t || cmp < 0 || e.count() != (e.op.a != 0 ? 4u : 3u)) return e.unsupported();
-  if (t->name == "f16x2")
-    e.op.run = by_comparison<SetpPair, F16>(cmp);
-  else if (t->name == "bf16x2")
-    e.op.run = by_comparison<SetpPair, Bf16>(cmp);
-  else if (t->letter != 'x')
-    e.op.run = by_type<Setp>(*t, cmp);
+  if (t->name == "f16x2") e.op.run = by_comparison<SetpPair, F16>(cmp);
+  else if (t->name == "bf16x2") e.op.run = by_comparison<SetpPair, Bf16>(cmp);
+  else if (t->letter != 'x') e.op.run = by_type<Setp>(*t, cmp);
   const ptx::Operand& d = e.operand(0);
   if (d.kind == ptx::Operand::Kind::kPair && d.elements.size() == 2) {
     e.pred_dst(0, d.elements[0]);
@@ -212,10 +191,8 @@ void decode_set(Emit& e) {
   if (!dt || !t || cmp < 0 || e.count() != (e.op.a != 0 ? 4u : 3u)) return e.unsupported();
   if (t->letter == 'x') {
     if (e.op.a != 0 || dt->bits != 32) return e.unsupported();
-    if (t->name == "f16x2")
-      e.op.run = by_comparison<SetPair, F16>(cmp);
-    else if (t->name == "bf16x2")
-      e.op.run = by_comparison<SetPair, Bf16>(cmp);
+    if (t->name == "f16x2") e.op.run = by_comparison<SetPair, F16>(cmp);
+    else if (t->name == "bf16x2") e.op.run = by_comparison<SetPair, Bf16>(cmp);
     e.op.c = dt->name == t->name;
     if (!e.operands(3)) return;
     e.dst(0, size_t{0}, 32);
@@ -267,10 +244,8 @@ void register_compare(DecodeTable& t) {
     const auto type = e.type(), by = e.type();
     if (!type || !by || by->bits != 32 || !e.operands(4)) return e.unsupported();
     const bool f = by->letter == 'f';
-    if (type->bits == 64)
-      e.op.run = f ? &slct<uint64_t, float> : &slct<uint64_t, int32_t>;
-    else
-      e.op.run = f ? &slct<uint32_t, float> : &slct<uint32_t, int32_t>;
+    if (type->bits == 64) e.op.run = f ? &slct<uint64_t, float> : &slct<uint64_t, int32_t>;
+    else e.op.run = f ? &slct<uint32_t, float> : &slct<uint32_t, int32_t>;
     e.dst(0, size_t{0}, type->bits);
     e.src(1, 1, type->bits, is_float(*type));
     e.src(2, 2, type->bits, is_float(*type));

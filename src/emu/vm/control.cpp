@@ -8,9 +8,7 @@
 namespace sculler::emu::vm {
 namespace {
 
-Act branch(Warp&, const Op&) {
-  return Act::kBranch;
-}
+Act branch(Warp&, const Op&) { return Act::kBranch; }
 void decode_bra(Emit& e) {
   e.take("uni");
   if (!e.operands(1) || e.operand(0).kind != ptx::Operand::Kind::kLabel) return e.unsupported();
@@ -53,27 +51,17 @@ void decode_brx(Emit& e) {
   e.unsupported("branch table");
 }
 
-Act leave(Warp&, const Op&) {
-  return Act::kExit;
-}
-Act give_back(Warp&, const Op&) {
-  return Act::kReturn;
-}
+Act leave(Warp&, const Op&) { return Act::kExit; }
+Act give_back(Warp&, const Op&) { return Act::kReturn; }
 Act trap(Warp& w, const Op&) {
   return fault(w, Fault::Kind::kTrap, 0,
                "a trap instruction was executed by kernel " + w.grid->kernel->info.name);
 }
-Act nothing(Warp&, const Op&) {
-  return Act::kNext;
-}
-Act sleep(Warp&, const Op&) {
-  return Act::kYield;
-}
+Act nothing(Warp&, const Op&) { return Act::kNext; }
+Act sleep(Warp&, const Op&) { return Act::kYield; }
 
 // ---- Calls.
-Act call(Warp&, const Op&) {
-  return Act::kCall;
-}
+Act call(Warp&, const Op&) { return Act::kCall; }
 
 uint64_t frame_value(const Warp& w, int lane, const FunctionCode::Slot& slot) {
   uint64_t v = 0;
@@ -133,9 +121,7 @@ std::string format_line(const Warp& w, int lane, const std::string& format, Addr
     char text[4608];
     text[0] = 0;
     switch (c) {
-      case '%':
-        out += '%';
-        continue;
+      case '%': out += '%'; continue;
       case 'd':
       case 'i': {
         const bool long_one = longs > 0 || wide;
@@ -172,9 +158,7 @@ std::string format_line(const Warp& w, int lane, const std::string& format, Addr
       case 'A':
         std::snprintf(text, sizeof text, (spec + c).c_str(), std::bit_cast<double>(next(8)));
         break;
-      default:
-        std::snprintf(text, sizeof text, "%%%c", c);
-        break;
+      default: std::snprintf(text, sizeof text, "%%%c", c); break;
     }
     out += text;
   }
@@ -307,10 +291,8 @@ void decode_barrier(Emit& e) {
     if (!e.take(r == 0 ? "u32" : "pred")) return e.unsupported();
     if (e.count() != 3 && e.count() != 4) return e.unsupported();
     e.op.a = static_cast<uint8_t>(2 + r);
-    if (r == 0)
-      e.dst(0, size_t{0}, 32);
-    else
-      e.pred_dst(0, e.operand(0));
+    if (r == 0) e.dst(0, size_t{0}, 32);
+    else e.pred_dst(0, e.operand(0));
     e.src(1, 1, 32);
     if (e.count() == 4) {
       e.src(2, 2, 32);
@@ -338,10 +320,8 @@ void finish_reduction(Warp& w, const Group& g, const BarrierState& b) {
   if (op.a < 2) return;
   const uint32_t saved = w.write;
   w.write = g.mask;
-  if (op.a == 2)
-    each_lane(g.mask, lanes<uint32_t>(w, op.o[0]), [&](int) { return b.true_count; });
-  else
-    set_pred(w, op.o[0], (op.a == 3 ? b.true_count == b.seen : b.true_count > 0) ? ~0u : 0u);
+  if (op.a == 2) each_lane(g.mask, lanes<uint32_t>(w, op.o[0]), [&](int) { return b.true_count; });
+  else set_pred(w, op.o[0], (op.a == 3 ? b.true_count == b.seen : b.true_count > 0) ? ~0u : 0u);
   w.write = saved;
 }
 

@@ -16,9 +16,7 @@ struct Flags {
   bool ftz, sat;
 };
 
-unsigned mxcsr_bits(Rounding r) {
-  return r == kRz ? 3u : r == kRm ? 1u : r == kRp ? 2u : 0u;
-}
+unsigned mxcsr_bits(Rounding r) { return r == kRz ? 3u : r == kRm ? 1u : r == kRp ? 2u : 0u; }
 template <class To, class From>
 To with_rounding(From v, Rounding r) {
   const unsigned saved = _mm_getcsr();
@@ -40,23 +38,16 @@ auto decode_raw(uint64_t raw) {
     return static_cast<double>(T::get(static_cast<uint32_t>(raw) & 0xffffu));
   else if constexpr (std::is_same_v<T, float>)
     return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(raw)));
-  else if constexpr (std::is_same_v<T, double>)
-    return std::bit_cast<double>(raw);
-  else
-    return static_cast<T>(raw);
+  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<double>(raw);
+  else return static_cast<T>(raw);
 }
 double round_whole(double v, Rounding r) {
   switch (r) {
-    case kRni:
-      return std::nearbyint(v);
-    case kRmi:
-      return std::floor(v);
-    case kRpi:
-      return std::ceil(v);
-    case kRzi:
-      return std::trunc(v);
-    default:
-      return v;
+    case kRni: return std::nearbyint(v);
+    case kRmi: return std::floor(v);
+    case kRpi: return std::ceil(v);
+    case kRzi: return std::trunc(v);
+    default: return v;
   }
 }
 template <class T>
@@ -74,8 +65,7 @@ uint64_t to_float_raw(double v, Flags f) {
   if (f.round >= kRni && f.round <= kRpi) v = round_whole(v, f.round);
   if (f.sat) v = v > 0 ? (v < 1 ? v : 1) : 0;
   const int small_round = f.round == kRz ? 1 : f.round == kRp ? 2 : f.round == kRm ? 3 : 0;
-  if constexpr (kIsHalf<T>)
-    return T::put_exact(v, small_round);
+  if constexpr (kIsHalf<T>) return T::put_exact(v, small_round);
   else if constexpr (std::is_same_v<T, float>) {
     float r = f.round == kRz || f.round == kRm || f.round == kRp ? with_rounding<float>(v, f.round)
                                                                  : static_cast<float>(v);
@@ -95,13 +85,10 @@ uint64_t convert(uint64_t raw, Flags f) {
     if (f.ftz && std::is_same_v<S, float> &&
         std::fabs(x) < static_cast<double>(std::numeric_limits<float>::min()))
       x = std::copysign(0.0, x);
-    if constexpr (kIsFloat<D>)
-      return to_float_raw<D>(x, f);
-    else
-      return static_cast<uint64_t>(static_cast<int64_t>(to_integer<D>(x, f.round)));
+    if constexpr (kIsFloat<D>) return to_float_raw<D>(x, f);
+    else return static_cast<uint64_t>(static_cast<int64_t>(to_integer<D>(x, f.round)));
   } else if constexpr (kIsFloat<D>) {
-    if constexpr (kIsHalf<D>)
-      return to_float_raw<D>(static_cast<double>(v), f);
+    if constexpr (kIsHalf<D>) return to_float_raw<D>(static_cast<double>(v), f);
     else if constexpr (std::is_same_v<D, float>) {
       float r = f.round > kRn ? with_rounding<float>(v, f.round) : static_cast<float>(v);
       if (f.sat) r = r > 0 ? (r < 1 ? r : 1.0f) : 0;
@@ -175,8 +162,7 @@ struct ToF16x2 {
 template <class D, class S>
 Handler fast(Flags f) {
   if (f.sat || f.ftz) return nullptr;
-  if constexpr (std::is_integral_v<D> && std::is_integral_v<S>)
-    return &unary<Cast<D>, D, S>;
+  if constexpr (std::is_integral_v<D> && std::is_integral_v<S>) return &unary<Cast<D>, D, S>;
   else if constexpr (std::is_same_v<D, int32_t> && std::is_same_v<S, float>)
     return f.round == kRzi ? &unary<ToInt, int32_t, float> : nullptr;
   else if constexpr (std::is_same_v<D, float> &&
@@ -195,8 +181,7 @@ Handler fast(Flags f) {
     return f.round == kNone ? &unary<FromF16, float, uint16_t> : nullptr;
   else if constexpr (std::is_same_v<D, F16> && std::is_same_v<S, float>)
     return f.round == kRn ? &unary<ToF16, uint16_t, float> : nullptr;
-  else
-    return nullptr;
+  else return nullptr;
 }
 struct Choice {
   Handler fast;
@@ -214,14 +199,10 @@ std::optional<Choice> by_source(const ptx::Type& t, Flags f) {
   if (t.letter == 'f') return t.bits == 32 ? choice<D, float>(f) : choice<D, double>(f);
   if (t.letter != 's' && t.letter != 'u') return std::nullopt;
   switch (t.bits) {
-    case 8:
-      return s ? choice<D, int8_t>(f) : choice<D, uint8_t>(f);
-    case 16:
-      return s ? choice<D, int16_t>(f) : choice<D, uint16_t>(f);
-    case 32:
-      return s ? choice<D, int32_t>(f) : choice<D, uint32_t>(f);
-    default:
-      return s ? choice<D, int64_t>(f) : choice<D, uint64_t>(f);
+    case 8: return s ? choice<D, int8_t>(f) : choice<D, uint8_t>(f);
+    case 16: return s ? choice<D, int16_t>(f) : choice<D, uint16_t>(f);
+    case 32: return s ? choice<D, int32_t>(f) : choice<D, uint32_t>(f);
+    default: return s ? choice<D, int64_t>(f) : choice<D, uint64_t>(f);
   }
 }
 std::optional<Choice> by_types(const ptx::Type& d, const ptx::Type& t, Flags f) {
@@ -231,14 +212,10 @@ std::optional<Choice> by_types(const ptx::Type& d, const ptx::Type& t, Flags f) 
   if (d.letter == 'f') return d.bits == 32 ? by_source<float>(t, f) : by_source<double>(t, f);
   if (d.letter != 's' && d.letter != 'u') return std::nullopt;
   switch (d.bits) {
-    case 8:
-      return s ? by_source<int8_t>(t, f) : by_source<uint8_t>(t, f);
-    case 16:
-      return s ? by_source<int16_t>(t, f) : by_source<uint16_t>(t, f);
-    case 32:
-      return s ? by_source<int32_t>(t, f) : by_source<uint32_t>(t, f);
-    default:
-      return s ? by_source<int64_t>(t, f) : by_source<uint64_t>(t, f);
+    case 8: return s ? by_source<int8_t>(t, f) : by_source<uint8_t>(t, f);
+    case 16: return s ? by_source<int16_t>(t, f) : by_source<uint16_t>(t, f);
+    case 32: return s ? by_source<int32_t>(t, f) : by_source<uint32_t>(t, f);
+    default: return s ? by_source<int64_t>(t, f) : by_source<uint64_t>(t, f);
   }
 }
 
@@ -280,9 +257,7 @@ float from_e4m3(uint32_t v) {
   return e == 0 ? s * std::ldexp(static_cast<float>(v & 7), -9)
                 : s * std::ldexp(static_cast<float>(8 | (v & 7)), e - 10);
 }
-float from_e5m2(uint32_t v) {
-  return small_to_float<5, 2>(v & 0xff);
-}
+float from_e5m2(uint32_t v) { return small_to_float<5, 2>(v & 0xff); }
 
 template <bool kE5, bool kRelu>
 struct Fp8Pack {
@@ -450,8 +425,6 @@ void decode_cvt(Emit& e) {
 
 }  // namespace
 
-void register_convert(DecodeTable& t) {
-  t["cvt"] = &decode_cvt;
-}
+void register_convert(DecodeTable& t) { t["cvt"] = &decode_cvt; }
 
 }  // namespace sculler::emu::vm

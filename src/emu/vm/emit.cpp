@@ -171,8 +171,7 @@ Ref Emit::resolve(const ptx::Operand& o, unsigned bits, bool is_float, uint8_t s
         return constant(p->offset + static_cast<uint64_t>(o.imm), wide);
       if (frame_slot(o.symbol) != nullptr) break;  // only mov knows local addresses
       return symbol(o.symbol, o.imm, wide);
-    default:
-      break;
+    default: break;
   }
   unsupported("operand form");
   return 0;
@@ -190,17 +189,14 @@ unsigned Emit::dst_any(size_t slot, const ptx::Operand& o, unsigned at_least) {
   if (o.kind == ptx::Operand::Kind::kSink) bits = at_least < 32 ? 32 : at_least;
   if (bits < at_least)
     unsupported("a destination of " + std::to_string(bits) + " bits is too narrow");
-  else
-    dst(slot, o, bits);
+  else dst(slot, o, bits);
   return bits;
 }
 unsigned Emit::src_any(size_t slot, const ptx::Operand& o, unsigned at_least, bool is_float) {
   unsigned bits = bits_of(o);
   if (o.kind != ptx::Operand::Kind::kRegister) bits = at_least;
-  if (bits < at_least)
-    unsupported("a source of " + std::to_string(bits) + " bits is too narrow");
-  else
-    src(slot, o, bits, is_float);
+  if (bits < at_least) unsupported("a source of " + std::to_string(bits) + " bits is too narrow");
+  else src(slot, o, bits, is_float);
   return bits;
 }
 
@@ -223,17 +219,14 @@ unsigned Emit::list_dst_any(const ptx::Operand& o, unsigned at_least) {
   if (o.kind == ptx::Operand::Kind::kSink) bits = at_least < 32 ? 32 : at_least;
   if (bits < at_least)
     unsupported("a destination of " + std::to_string(bits) + " bits is too narrow");
-  else
-    list_dst(o, bits);
+  else list_dst(o, bits);
   return bits;
 }
 unsigned Emit::list_src_any(const ptx::Operand& o, unsigned at_least, bool is_float) {
   unsigned bits = bits_of(o);
   if (o.kind != ptx::Operand::Kind::kRegister) bits = at_least;
-  if (bits < at_least)
-    unsupported("a source of " + std::to_string(bits) + " bits is too narrow");
-  else
-    list_src(o, bits, is_float);
+  if (bits < at_least) unsupported("a source of " + std::to_string(bits) + " bits is too narrow");
+  else list_src(o, bits, is_float);
   return bits;
 }
 

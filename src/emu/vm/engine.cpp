@@ -28,27 +28,13 @@ Engine::Engine(const EngineConfig& config) : impl_(std::make_unique<Impl>(config
 }
 Engine::~Engine() = default;
 
-Memory& Engine::memory() {
-  return impl_->memory;
-}
-const EngineConfig& Engine::config() const {
-  return impl_->config;
-}
-Engine::Stop Engine::run(uint64_t budget) {
-  return impl_->run(budget);
-}
-std::vector<GridId> Engine::take_finished() {
-  return std::exchange(impl_->finished, {});
-}
-const Fault& Engine::fault() const {
-  return impl_->machine.fault;
-}
-void Engine::kill_rank(int rank) {
-  impl_->kill_rank(rank);
-}
-uint64_t Engine::instructions() const {
-  return impl_->machine.instructions;
-}
+Memory& Engine::memory() { return impl_->memory; }
+const EngineConfig& Engine::config() const { return impl_->config; }
+Engine::Stop Engine::run(uint64_t budget) { return impl_->run(budget); }
+std::vector<GridId> Engine::take_finished() { return std::exchange(impl_->finished, {}); }
+const Fault& Engine::fault() const { return impl_->machine.fault; }
+void Engine::kill_rank(int rank) { impl_->kill_rank(rank); }
+uint64_t Engine::instructions() const { return impl_->machine.instructions; }
 
 const GridCounters& Engine::counters(GridId grid) const {
   static const GridCounters kNone{};
@@ -77,10 +63,8 @@ void Engine::Impl::look_at_parked(bool all) {
   for (; n > 0 && !parked.empty(); --n) {
     if (parked_next >= parked.size()) parked_next = 0;
     const vm::Warp& w = *parked[parked_next];
-    if (vm::still_parked(w) && (w.park || slices < w.soft_until))
-      ++parked_next;
-    else
-      unpark(parked_next);
+    if (vm::still_parked(w) && (w.park || slices < w.soft_until)) ++parked_next;
+    else unpark(parked_next);
   }
   // With nothing else to do, those that only seem to wait get their turn, and prove it.
   if (!all || scheduler.size() > 0) return;
@@ -117,11 +101,8 @@ bool Engine::Impl::after_slice(vm::Warp& w, vm::SliceEnd end) {
         scheduler.put_back(w, true);
       }
       return true;
-    case vm::SliceEnd::kParked:
-      parked.push_back(&w);
-      return true;
-    case vm::SliceEnd::kBlocked:
-      return true;  // woken by the barrier's last arrival
+    case vm::SliceEnd::kParked: parked.push_back(&w); return true;
+    case vm::SliceEnd::kBlocked: return true;  // woken by the barrier's last arrival
     case vm::SliceEnd::kDone: {
       idle_yields = 0;
       vm::Block& b = *w.block;
@@ -137,8 +118,7 @@ bool Engine::Impl::after_slice(vm::Warp& w, vm::SliceEnd end) {
       }
       return true;
     }
-    case vm::SliceEnd::kFault:
-      return false;
+    case vm::SliceEnd::kFault: return false;
   }
   return true;
 }

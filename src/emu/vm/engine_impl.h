@@ -49,7 +49,7 @@ struct Engine::Impl final : vm::Wakes {
   // ---- Grids and residency.
   struct Sm {
     uint32_t warps = 0, blocks = 0, registers = 0, shared = 0;
-  };                                             // in use
+  };  // in use
   std::vector<std::vector<Sm>> sms;              // [rank][sm]
   std::vector<std::unique_ptr<vm::Grid>> grids;  // in the machine
   std::map<GridId, GridCounters> counters;       // of finished grids

@@ -363,10 +363,8 @@ SliceEnd run_slice(Warp& w, uint64_t quantum, Wakes& wakes) {
             if (w.lane_target[i] == to) same |= 1u << i;
           });
           left &= ~same;
-          if (to == first)
-            mine = same;
-          else
-            add_group(w, to, same, w.frame);
+          if (to == first) mine = same;
+          else add_group(w, to, same, w.frame);
         }
         w.mask = mine;
         w.pc = first;

@@ -31,8 +31,7 @@ template <class T>
 T flush(T v) {
   if constexpr (sizeof(T) == 4)
     return std::fabs(v) < std::numeric_limits<float>::min() ? std::copysign(0.0f, v) : v;
-  else
-    return v;
+  else return v;
 }
 template <class T>
 T saturate(T v) {
@@ -183,12 +182,9 @@ Act rounded(Warp& w, const Op& op) {
     {
       Mode<kRound> mode;
       const T p = x, q = y, s = z;
-      if constexpr (kArgs == 1)
-        r = F::f(p);
-      else if constexpr (kArgs == 2)
-        r = F::f(p, q);
-      else
-        r = F::f(p, q, s);
+      if constexpr (kArgs == 1) r = F::f(p);
+      else if constexpr (kArgs == 2) r = F::f(p, q);
+      else r = F::f(p, q, s);
     }
     T v = r;
     if (kFtz) v = flush(v);
@@ -202,21 +198,14 @@ template <class F, class T, bool kFtz, bool kSat, int kArgs>
 Handler with_flags(int round) {
   using W = Wrap<F, kFtz, kSat>;
   switch (round) {
-    case 1:
-      return &rounded<F, T, kZero, kFtz, kSat, kArgs>;
-    case 2:
-      return &rounded<F, T, kDown, kFtz, kSat, kArgs>;
-    case 3:
-      return &rounded<F, T, kUp, kFtz, kSat, kArgs>;
-    default:
-      break;
+    case 1: return &rounded<F, T, kZero, kFtz, kSat, kArgs>;
+    case 2: return &rounded<F, T, kDown, kFtz, kSat, kArgs>;
+    case 3: return &rounded<F, T, kUp, kFtz, kSat, kArgs>;
+    default: break;
   }
-  if constexpr (kArgs == 1)
-    return &unary<W, T, T>;
-  else if constexpr (kArgs == 2)
-    return &binary<W, T, T>;
-  else
-    return &ternary<W, T, T>;
+  if constexpr (kArgs == 1) return &unary<W, T, T>;
+  else if constexpr (kArgs == 2) return &binary<W, T, T>;
+  else return &ternary<W, T, T>;
 }
 // round: 0 rn, 1 rz, 2 rm, 3 rp.
 template <class F, int kArgs>
@@ -322,18 +311,12 @@ void decode_approx(Emit& e) {
 template <class T>
 bool test_property(int what, T v) {
   switch (what) {
-    case 0:
-      return std::isfinite(v);
-    case 1:
-      return std::isinf(v);
-    case 2:
-      return !std::isnan(v);
-    case 3:
-      return std::isnan(v);
-    case 4:
-      return std::isnormal(v);
-    default:
-      return v != 0 && std::isfinite(v) && !std::isnormal(v);
+    case 0: return std::isfinite(v);
+    case 1: return std::isinf(v);
+    case 2: return !std::isnan(v);
+    case 3: return std::isnan(v);
+    case 4: return std::isnormal(v);
+    default: return v != 0 && std::isfinite(v) && !std::isnormal(v);
   }
 }
 template <class T>
@@ -363,26 +346,16 @@ bool float_arith(Emit& e) {
   const auto t = last_type(e);
   if (!t || t->letter != 'f') return false;
   const std::string_view op = e.in.opcode;
-  if (op == "add")
-    decode_rounded<FAdd, 2>(e, false);
-  else if (op == "sub")
-    decode_rounded<FSub, 2>(e, false);
-  else if (op == "mul")
-    decode_rounded<FMul, 2>(e, false);
-  else if (op == "fma" || op == "mad")
-    decode_rounded<FFma, 3>(e, true);
-  else if (op == "div")
-    decode_div(e);
-  else if (op == "min")
-    decode_minmax<FMin>(e);
-  else if (op == "max")
-    decode_minmax<FMax>(e);
-  else if (op == "abs")
-    decode_sign<FAbs>(e);
-  else if (op == "neg")
-    decode_sign<FNeg>(e);
-  else
-    e.unsupported();
+  if (op == "add") decode_rounded<FAdd, 2>(e, false);
+  else if (op == "sub") decode_rounded<FSub, 2>(e, false);
+  else if (op == "mul") decode_rounded<FMul, 2>(e, false);
+  else if (op == "fma" || op == "mad") decode_rounded<FFma, 3>(e, true);
+  else if (op == "div") decode_div(e);
+  else if (op == "min") decode_minmax<FMin>(e);
+  else if (op == "max") decode_minmax<FMax>(e);
+  else if (op == "abs") decode_sign<FAbs>(e);
+  else if (op == "neg") decode_sign<FNeg>(e);
+  else e.unsupported();
   return true;
 }
 

@@ -62,12 +62,9 @@ Act half_op(Warp& w, const Op& op) {
   const bool ftz = op.b != 0;
   for_mask(w.exec, [&](int i) {
     const auto half = [&](int shift) {
-      if constexpr (kArgs == 1)
-        return one<H, F>(clamp, ftz, a[i] >> shift);
-      else if constexpr (kArgs == 2)
-        return one<H, F>(clamp, ftz, a[i] >> shift, b[i] >> shift);
-      else
-        return one<H, F>(clamp, ftz, a[i] >> shift, b[i] >> shift, c[i] >> shift);
+      if constexpr (kArgs == 1) return one<H, F>(clamp, ftz, a[i] >> shift);
+      else if constexpr (kArgs == 2) return one<H, F>(clamp, ftz, a[i] >> shift, b[i] >> shift);
+      else return one<H, F>(clamp, ftz, a[i] >> shift, b[i] >> shift, c[i] >> shift);
     };
     d[i] = kPair ? half(0) | half(16) << 16 : half(0);
   });
@@ -126,22 +123,16 @@ bool half_arith(Emit& e) {
   if (approx != needs_approx || (rn && !arithmetic) || (nan && op != "min" && op != "max") ||
       (sat && !arithmetic) || (relu && op != "fma"))
     return e.unsupported(), true;
-  if (op == "add")
-    e.op.run = half_handler<HAdd, 2>(bf, pair);
-  else if (op == "sub")
-    e.op.run = half_handler<HSub, 2>(bf, pair);
-  else if (op == "mul")
-    e.op.run = half_handler<HMul, 2>(bf, pair);
+  if (op == "add") e.op.run = half_handler<HAdd, 2>(bf, pair);
+  else if (op == "sub") e.op.run = half_handler<HSub, 2>(bf, pair);
+  else if (op == "mul") e.op.run = half_handler<HMul, 2>(bf, pair);
   else if (op == "min")
     e.op.run = nan ? half_handler<HNan<HMin>, 2>(bf, pair) : half_handler<HMin, 2>(bf, pair);
   else if (op == "max")
     e.op.run = nan ? half_handler<HNan<HMax>, 2>(bf, pair) : half_handler<HMax, 2>(bf, pair);
-  else if (op == "fma")
-    e.op.run = half_handler<HFma, 3>(bf, pair), n = 4;
-  else if (op == "ex2")
-    e.op.run = half_handler<HEx2, 1>(bf, pair), n = 2;
-  else if (op == "tanh")
-    e.op.run = half_handler<HTanh, 1>(bf, pair), n = 2;
+  else if (op == "fma") e.op.run = half_handler<HFma, 3>(bf, pair), n = 4;
+  else if (op == "ex2") e.op.run = half_handler<HEx2, 1>(bf, pair), n = 2;
+  else if (op == "tanh") e.op.run = half_handler<HTanh, 1>(bf, pair), n = 2;
   else if (op == "neg")
     e.op.run = pair ? &unary<SignFlip2, uint32_t, uint32_t> : &unary<SignFlip, uint32_t, uint32_t>,
     n = 2;
@@ -149,8 +140,7 @@ bool half_arith(Emit& e) {
     e.op.run =
         pair ? &unary<SignClear2, uint32_t, uint32_t> : &unary<SignClear, uint32_t, uint32_t>,
     n = 2;
-  else
-    return e.unsupported(), true;
+  else return e.unsupported(), true;
   if (arithmetic) e.op.flops = static_cast<uint16_t>((op == "fma" ? 2 : 1) * (pair ? 2 : 1));
   same_operands(e, n, pair ? 32 : 16);
   return true;

@@ -49,17 +49,10 @@ template <int E, int M>
   const bool odd = std::fmod(whole, 2.0) != 0;
   bool up = false;
   switch (round) {
-    case 0:
-      up = rest > 0.5 || (rest == 0.5 && odd);
-      break;
-    case 2:
-      up = rest > 0 && sign == 0;
-      break;
-    case 3:
-      up = rest > 0 && sign != 0;
-      break;
-    default:
-      break;
+    case 0: up = rest > 0.5 || (rest == 0.5 && odd); break;
+    case 2: up = rest > 0 && sign == 0; break;
+    case 3: up = rest > 0 && sign != 0; break;
+    default: break;
   }
   if (up) whole += 1;
   if (whole >= std::ldexp(1.0, M + 1)) {

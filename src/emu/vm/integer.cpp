@@ -19,8 +19,7 @@ T high(T a, T b) {
   if constexpr (sizeof(T) == 8)
     return static_cast<T>(
         (static_cast<std::conditional_t<std::is_signed_v<T>, Int128, Uint128>>(a) * b) >> 64);
-  else
-    return static_cast<T>((static_cast<Wider<T>>(a) * b) >> (sizeof(T) * 8));
+  else return static_cast<T>((static_cast<Wider<T>>(a) * b) >> (sizeof(T) * 8));
 }
 template <class T>
 T low(T a, T b) {
@@ -149,10 +148,8 @@ struct Sad {
 };
 template <class T>
 T low24(T a) {
-  if constexpr (std::is_signed_v<T>)
-    return static_cast<T>(static_cast<uint32_t>(a) << 8) >> 8;
-  else
-    return a & 0xffffffu;
+  if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<uint32_t>(a) << 8) >> 8;
+  else return a & 0xffffffu;
 }
 struct Mul24Lo {
   template <class T>
@@ -190,12 +187,9 @@ struct Pair {
 };
 template <class F>
 bool pair_op(Emit& e) {
-  if (e.take("u16x2"))
-    e.op.run = &binary<Pair<F, uint16_t>, uint32_t, uint32_t>;
-  else if (e.take("s16x2"))
-    e.op.run = &binary<Pair<F, int16_t>, uint32_t, uint32_t>;
-  else
-    return false;
+  if (e.take("u16x2")) e.op.run = &binary<Pair<F, uint16_t>, uint32_t, uint32_t>;
+  else if (e.take("s16x2")) e.op.run = &binary<Pair<F, int16_t>, uint32_t, uint32_t>;
+  else return false;
   same_operands(e, 3, 32);
   return true;
 }
@@ -280,8 +274,7 @@ void decode_mad_carry(Emit& e, bool hi, bool use, bool set) {
     e.op.run = hi ? (s ? mad_carry_handler<int64_t, true>(use, set)
                        : mad_carry_handler<uint64_t, true>(use, set))
                   : mad_carry_handler<uint64_t, false>(use, set);
-  else
-    return e.unsupported();
+  else return e.unsupported();
   same_operands(e, 4, t->bits);
 }
 void decode_madc(Emit& e) {
@@ -297,10 +290,8 @@ void add_like(Emit& e) {
   const bool sat = e.take("sat");
   const auto t = e.type();
   if (!t) return e.unsupported();
-  if (sat)
-    e.op.run = t->letter == 's' && t->bits == 32 ? &binary<Sat, int32_t, int32_t> : nullptr;
-  else
-    e.op.run = integer_binary<F>(*t);
+  if (sat) e.op.run = t->letter == 's' && t->bits == 32 ? &binary<Sat, int32_t, int32_t> : nullptr;
+  else e.op.run = integer_binary<F>(*t);
   same_operands(e, 3, t->bits);
 }
 
@@ -365,8 +356,7 @@ void decode_24(Emit& e, bool mad) {
   if (!hi && !e.take("lo")) return e.unsupported();
   const auto t = e.type();
   if (!t || t->bits != 32) return e.unsupported();
-  if (mad)
-    e.op.run = hi ? integer_ternary<Mad24Hi>(*t) : integer_ternary<Mad24Lo>(*t);
+  if (mad) e.op.run = hi ? integer_ternary<Mad24Hi>(*t) : integer_ternary<Mad24Lo>(*t);
   else
     e.op.run = hi ? (t->letter == 's' ? &binary<Mul24Hi, int32_t, int32_t>
                                       : &binary<Mul24Hi, uint32_t, uint32_t>)

@@ -33,17 +33,13 @@ using Stored = std::conditional_t<sizeof(T) >= 4, T, uint32_t>;
 
 template <class T>
 [[nodiscard]] inline T from_lane(Stored<T> v) {
-  if constexpr (sizeof(T) >= 4)
-    return v;
-  else
-    return static_cast<T>(v);
+  if constexpr (sizeof(T) >= 4) return v;
+  else return static_cast<T>(v);
 }
 template <class T>
 [[nodiscard]] inline Stored<T> to_lane(T v) {
-  if constexpr (sizeof(T) >= 4)
-    return v;
-  else
-    return static_cast<uint32_t>(static_cast<std::make_unsigned_t<T>>(v));
+  if constexpr (sizeof(T) >= 4) return v;
+  else return static_cast<uint32_t>(static_cast<std::make_unsigned_t<T>>(v));
 }
 
 // d[i] = f(i) where the bit of i is set. Exact overlap of d with sources is fine, each lane reads

@@ -10,9 +10,7 @@ namespace {
 
 constexpr size_t kMostSpare = 4096;  // warps kept for later blocks
 
-uint32_t round_up(uint32_t v, uint32_t to) {
-  return (v + to - 1) / to * to;
-}
+uint32_t round_up(uint32_t v, uint32_t to) { return (v + to - 1) / to * to; }
 
 tl::unexpected<Error> refuse(std::string key, std::string message, std::string cure = {}) {
   Error e;
@@ -55,9 +53,7 @@ uint32_t Engine::max_active_blocks_per_sm(KernelId kernel, uint32_t threads,
   return impl_->blocks_per_sm(impl_->kernels.at(kernel), threads, dynamic_shared);
 }
 
-Result<GridId> Engine::launch(const LaunchRequest& request) {
-  return impl_->launch(request);
-}
+Result<GridId> Engine::launch(const LaunchRequest& request) { return impl_->launch(request); }
 
 Result<GridId> Engine::Impl::launch(const LaunchRequest& r) {
   if (r.kernel >= kernels.size()) return fail(ErrorCode::kInternal, "no such kernel");
@@ -165,8 +161,7 @@ void Engine::Impl::admit() {
     admissible[rank] = false;
     for (auto& grid : grids) {
       if (grid->request.rank != static_cast<int>(rank)) continue;
-      while (grid->next < grid->n_blocks && place(*grid)) {
-      }
+      while (grid->next < grid->n_blocks && place(*grid)) {}
       if (grid->next < grid->n_blocks) break;  // later grids wait behind it
     }
   }

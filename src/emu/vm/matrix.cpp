@@ -100,8 +100,7 @@ Act mma(Warp& w, const Op& op) {
       if constexpr (kHalf)
         to = f16_to_float(
             static_cast<uint16_t>(lanes<uint32_t>(w, c[r >> 1])[lane] >> (16 * (r & 1))));
-      else
-        to = lanes<T>(w, c[r])[lane];
+      else to = lanes<T>(w, c[r])[lane];
     }
   }
   for (int row = 0; row < 16; ++row) {
@@ -110,8 +109,7 @@ Act mma(Warp& w, const Op& op) {
     for (int k = 0; k < kK; ++k) {
       const T x = a[row][k];
       for (int n = 0; n < 8; ++n) {
-        if constexpr (std::is_same_v<T, float>)
-          acc[n] = __builtin_fmaf(x, b[k][n], acc[n]);
+        if constexpr (std::is_same_v<T, float>) acc[n] = __builtin_fmaf(x, b[k][n], acc[n]);
         else
           acc[n] = static_cast<T>(static_cast<uint32_t>(acc[n]) +
                                   static_cast<uint32_t>(x) * static_cast<uint32_t>(b[k][n]));
@@ -144,10 +142,8 @@ Act mma(Warp& w, const Op& op) {
 template <bool kBf>
 inline __m256 widen8(const uint32_t* p) {
   const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  if constexpr (kBf)
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
-  else
-    return _mm256_cvtph_ps(v);
+  if constexpr (kBf) return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+  else return _mm256_cvtph_ps(v);
 }
 inline void transpose8(__m256 (&r)[8]) {
   __m256 t[8], u[8];
@@ -275,10 +271,8 @@ void decode_mma(Emit& e) {
     if (vector ? x.elements.size() != n[o] : n[o] != 1) return e.unsupported("fragment size");
     for (size_t i = 0; i < n[o]; ++i) {
       const auto& element = vector ? x.elements[i] : x;
-      if (o == 0)
-        e.list_dst(element, 32);
-      else
-        e.list_src(element, 32, dt == "f32" && o == 3);
+      if (o == 0) e.list_dst(element, 32);
+      else e.list_src(element, 32, dt == "f32" && o == 3);
     }
   }
   e.no_overlap();
@@ -329,12 +323,9 @@ Act matrix_rows(Warp& w, const Op& op) {
 template <bool kStore>
 Handler matrix_handler(int n, bool trans) {
   switch (n) {
-    case 1:
-      return trans ? &matrix_rows<1, true, kStore> : &matrix_rows<1, false, kStore>;
-    case 2:
-      return trans ? &matrix_rows<2, true, kStore> : &matrix_rows<2, false, kStore>;
-    default:
-      return trans ? &matrix_rows<4, true, kStore> : &matrix_rows<4, false, kStore>;
+    case 1: return trans ? &matrix_rows<1, true, kStore> : &matrix_rows<1, false, kStore>;
+    case 2: return trans ? &matrix_rows<2, true, kStore> : &matrix_rows<2, false, kStore>;
+    default: return trans ? &matrix_rows<4, true, kStore> : &matrix_rows<4, false, kStore>;
   }
 }
 void decode_matrix(Emit& e) {
@@ -354,16 +345,12 @@ void decode_matrix(Emit& e) {
     return e.unsupported("fragment size");
   if (n == 1) {
     const auto& one = vector ? data.elements[0] : data;
-    if (store)
-      e.src(0, one, 32);
-    else
-      e.dst(0, one, 32);
+    if (store) e.src(0, one, 32);
+    else e.dst(0, one, 32);
   } else {
     for (const auto& x : data.elements) {
-      if (store)
-        e.list_src(x, 32);
-      else
-        e.list_dst(x, 32);
+      if (store) e.list_src(x, 32);
+      else e.list_dst(x, 32);
     }
   }
   address_operand(e, e.operand(store ? 0 : 1), m);

@@ -51,9 +51,7 @@ Act update(Warp& w, const Op& op) {
         bad = bad || n == 0 || n > kCountMask;
         v = n | uint64_t{n} << 20;
         break;
-      case kInval:
-        v = 0;
-        break;
+      case kInval: v = 0; break;
       case kExpectTx:
         f.transactions += static_cast<int32_t>(n);
         v = pack_fields(f);
@@ -104,8 +102,7 @@ Act test(Warp& w, const Op& op) {
 }
 
 bool take_shared(Emit& e, MemoryModifiers& m) {
-  while (take_memory_modifier(e, m)) {
-  }
+  while (take_memory_modifier(e, m)) {}
   if (m.space == Space::kGeneric || m.space == Space::kShared) return true;
   e.unsupported();
   return false;
@@ -197,8 +194,6 @@ void decode_copy_arrive(Emit& e) {
   address_operand(e, e.operand(0), m);
 }
 
-void register_mbarrier(DecodeTable& t) {
-  t["mbarrier"] = &decode_mbarrier;
-}
+void register_mbarrier(DecodeTable& t) { t["mbarrier"] = &decode_mbarrier; }
 
 }  // namespace sculler::emu::vm

@@ -18,9 +18,7 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kRedZone = 256;  // at least, behind each allocation
 constexpr uint8_t kPoison = 0xa5;
 
-uint64_t round_up(uint64_t value, uint64_t to) {
-  return (value + to - 1) / to * to;
-}
+uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
 // The free ranges of one arena. Freed memory is reused last, so that a late access is still named.
 class Arena {
@@ -184,12 +182,8 @@ Status Memory::release(int rank, Address address) {
   return {};
 }
 
-const Allocation* Memory::find(Address address) const {
-  return at(address);
-}
-Allocation* Memory::find(Address address) {
-  return const_cast<Allocation*>(at(address));
-}
+const Allocation* Memory::find(Address address) const { return at(address); }
+Allocation* Memory::find(Address address) { return const_cast<Allocation*>(at(address)); }
 
 std::vector<const Allocation*> Memory::live(int rank) const {
   std::vector<const Allocation*> out;
@@ -230,8 +224,6 @@ std::string Memory::describe(Address address) const {
   return text;
 }
 
-int Memory::host_fd(int rank) const {
-  return impl_->fds[rank];
-}
+int Memory::host_fd(int rank) const { return impl_->fds[rank]; }
 
 }  // namespace sculler::emu

@@ -8,9 +8,7 @@ namespace {
 [[nodiscard]] inline Ref element(const Warp& w, const Op& op, int k) {
   return op.n <= 1 ? op.o[0] : w.refs[op.list + static_cast<uint32_t>(k)];
 }
-inline bool is_strong(const Op& op) {
-  return op.order != static_cast<uint8_t>(Order::kWeak);
-}
+inline bool is_strong(const Op& op) { return op.order != static_cast<uint8_t>(Order::kWeak); }
 
 // The same value read again, with nothing but this load in between, is not news: what the warp
 // waits for has not come.
@@ -30,8 +28,7 @@ template <class Mem, class Row>
 Row widen(Mem v) {
   if constexpr (std::is_signed_v<Mem>)
     return static_cast<Row>(static_cast<std::make_signed_t<Row>>(v));
-  else
-    return static_cast<Row>(v);
+  else return static_cast<Row>(v);
 }
 template <class Mem, class Row, int kN>
 void fill_lanes(Warp& w, const Op& op, const Target& t) {
@@ -192,22 +189,16 @@ template <Kind kKind, class Row>
 Handler by_memory(const ptx::Type& t, unsigned n) {
   const bool s = t.letter == 's' && kKind != Kind::kStore;
   switch (t.bits) {
-    case 8:
-      return s ? by_count<kKind, int8_t, Row>(n) : by_count<kKind, uint8_t, Row>(n);
-    case 16:
-      return s ? by_count<kKind, int16_t, Row>(n) : by_count<kKind, uint16_t, Row>(n);
+    case 8: return s ? by_count<kKind, int8_t, Row>(n) : by_count<kKind, uint8_t, Row>(n);
+    case 16: return s ? by_count<kKind, int16_t, Row>(n) : by_count<kKind, uint16_t, Row>(n);
     case 32:
       if constexpr (sizeof(Row) == 8)
         return s ? by_count<kKind, int32_t, Row>(n) : by_count<kKind, uint32_t, Row>(n);
-      else
-        return by_count<kKind, uint32_t, Row>(n);
+      else return by_count<kKind, uint32_t, Row>(n);
     case 64:
-      if constexpr (sizeof(Row) == 8)
-        return by_count<kKind, uint64_t, Row>(n);
-      else
-        return nullptr;
-    default:
-      return nullptr;
+      if constexpr (sizeof(Row) == 8) return by_count<kKind, uint64_t, Row>(n);
+      else return nullptr;
+    default: return nullptr;
   }
 }
 
@@ -245,12 +236,9 @@ void decode_access(Emit& e, bool store) {
   unsigned n = 1;
   for (;;) {
     if (take_memory_modifier(e, m)) continue;
-    if (e.take("v2"))
-      n = 2;
-    else if (e.take("v4"))
-      n = 4;
-    else
-      break;
+    if (e.take("v2")) n = 2;
+    else if (e.take("v4")) n = 4;
+    else break;
   }
   const auto t = e.type();
   if (!t || t->letter == 'p' || t->letter == 'x') return e.unsupported();
@@ -288,9 +276,7 @@ void decode_access(Emit& e, bool store) {
         wide ? by_memory<Kind::kLoad, uint64_t>(*t, n) : by_memory<Kind::kLoad, uint32_t>(*t, n);
 }
 
-Act nothing(Warp&, const Op&) {
-  return Act::kNext;
-}
+Act nothing(Warp&, const Op&) { return Act::kNext; }
 
 Act fence(Warp& w, const Op& op) {
   if (op.scope == static_cast<uint8_t>(Scope::kSys)) ++w.counters->system_fences;
@@ -307,8 +293,7 @@ void decode_fence(Emit& e) {
                                                               "async::shared::cta",
                                                               "async::shared::cluster"};
     if (e.choice(kProxies) < 0) return e.unsupported("tensor map proxy");
-    if (e.take("global") || e.take("shared::cta") || e.take("shared::cluster")) {
-    }
+    if (e.take("global") || e.take("shared::cta") || e.take("shared::cluster")) {}
     e.op.run = &nothing;
     return;
   }

@@ -29,10 +29,8 @@ bool bind_constants(const vm::Program& p,
     }
     uint8_t* row = bank->data() + c.offset;
     for (uint32_t lane = 0; lane < vm::kWarpSize; ++lane) {
-      if (c.wide)
-        reinterpret_cast<uint64_t*>(row)[lane] = v;
-      else
-        reinterpret_cast<uint32_t*>(row)[lane] = static_cast<uint32_t>(v);
+      if (c.wide) reinterpret_cast<uint64_t*>(row)[lane] = v;
+      else reinterpret_cast<uint32_t*>(row)[lane] = static_cast<uint32_t>(v);
     }
   }
   return true;
@@ -145,9 +143,7 @@ Result<KernelId> Engine::kernel(ModuleId module, std::string_view name) {
   return id;
 }
 
-const KernelInfo& Engine::info(KernelId kernel) const {
-  return impl_->kernels.at(kernel).info;
-}
+const KernelInfo& Engine::info(KernelId kernel) const { return impl_->kernels.at(kernel).info; }
 
 Result<std::pair<Address, uint64_t>> Engine::global(ModuleId module, std::string_view name) const {
   const Impl& im = *impl_;

@@ -79,9 +79,7 @@ struct Widen {
 };
 
 // ---- Clocks: virtual, a tick an instruction of the whole machine.
-uint64_t clock_now(const Warp& w) {
-  return w.machine->instructions + w.machine->clock_bonus;
-}
+uint64_t clock_now(const Warp& w) { return w.machine->instructions + w.machine->clock_bonus; }
 template <class T, int kWhat>  // 0 clock, 1 clock_hi, 2 globaltimer in ns (at a nominal 1 GHz)
 Act read_clock(Warp& w, const Op& op) {
   const uint64_t now = clock_now(w) + 1;
@@ -112,50 +110,31 @@ void decode_vector_mov(Emit& e, unsigned bits) {
   const size_t n = vector.elements.size();
   if (n < 2 || n > 8 || bits % n != 0) return e.unsupported();
   const auto part = static_cast<unsigned>(bits / n);
-  if (bits == 128 && part == 64)
-    e.op.run = packing ? &pack_128 : &unpack_128;
-  else if (bits == 64 && part == 32)
-    set_pack<uint64_t, uint32_t, 2>(e, packing);
-  else if (bits == 64 && part == 16)
-    set_pack<uint64_t, uint16_t, 4>(e, packing);
-  else if (bits == 64 && part == 8)
-    set_pack<uint64_t, uint8_t, 8>(e, packing);
-  else if (bits == 32 && part == 16)
-    set_pack<uint32_t, uint16_t, 2>(e, packing);
-  else if (bits == 32 && part == 8)
-    set_pack<uint32_t, uint8_t, 4>(e, packing);
-  else if (bits == 16 && part == 8)
-    set_pack<uint32_t, uint8_t, 2>(e, packing);
-  else
-    return e.unsupported();
-  if (packing)
-    e.dst(0, scalar, bits);
-  else
-    e.src(0, scalar, bits);
+  if (bits == 128 && part == 64) e.op.run = packing ? &pack_128 : &unpack_128;
+  else if (bits == 64 && part == 32) set_pack<uint64_t, uint32_t, 2>(e, packing);
+  else if (bits == 64 && part == 16) set_pack<uint64_t, uint16_t, 4>(e, packing);
+  else if (bits == 64 && part == 8) set_pack<uint64_t, uint8_t, 8>(e, packing);
+  else if (bits == 32 && part == 16) set_pack<uint32_t, uint16_t, 2>(e, packing);
+  else if (bits == 32 && part == 8) set_pack<uint32_t, uint8_t, 4>(e, packing);
+  else if (bits == 16 && part == 8) set_pack<uint32_t, uint8_t, 2>(e, packing);
+  else return e.unsupported();
+  if (packing) e.dst(0, scalar, bits);
+  else e.src(0, scalar, bits);
   for (const auto& element : vector.elements) {
-    if (packing)
-      e.list_src(element, part);
-    else
-      e.list_dst(element, part);
+    if (packing) e.list_src(element, part);
+    else e.list_dst(element, part);
   }
   e.no_overlap();
 }
 bool decode_changing(Emit& e, unsigned bits) {
   const std::string_view name = e.operand(1).symbol;
-  if (name == "%clock" && bits == 32)
-    e.op.run = &read_clock<uint32_t, 0>;
-  else if (name == "%clock_hi" && bits == 32)
-    e.op.run = &read_clock<uint32_t, 1>;
-  else if (name == "%clock64" && bits == 64)
-    e.op.run = &read_clock<uint64_t, 0>;
-  else if (name == "%globaltimer" && bits == 64)
-    e.op.run = &read_clock<uint64_t, 2>;
-  else if (name == "%globaltimer_lo" && bits == 32)
-    e.op.run = &read_clock<uint32_t, 0>;
-  else if (name == "%globaltimer_hi" && bits == 32)
-    e.op.run = &read_clock<uint32_t, 1>;
-  else
-    return false;
+  if (name == "%clock" && bits == 32) e.op.run = &read_clock<uint32_t, 0>;
+  else if (name == "%clock_hi" && bits == 32) e.op.run = &read_clock<uint32_t, 1>;
+  else if (name == "%clock64" && bits == 64) e.op.run = &read_clock<uint64_t, 0>;
+  else if (name == "%globaltimer" && bits == 64) e.op.run = &read_clock<uint64_t, 2>;
+  else if (name == "%globaltimer_lo" && bits == 32) e.op.run = &read_clock<uint32_t, 0>;
+  else if (name == "%globaltimer_hi" && bits == 32) e.op.run = &read_clock<uint32_t, 1>;
+  else return false;
   e.dst(0, size_t{0}, bits);
   return true;
 }

@@ -198,18 +198,10 @@ void assign_registers(Program& program, FunctionCode& code, const FunctionDraft&
                                             : op.o[f.slot];
     const uint32_t r = row[f.vreg];
     switch (f.kind) {
-      case 0:
-        field = r * kRow32;
-        break;
-      case 1:
-        field = kBank64 << kBankShift | r * kRow64;
-        break;
-      case 3:
-        field = kBank64 << kBankShift | (wide + r * kRow128);
-        break;
-      default:
-        field = r << 1 | (field & 1);
-        break;
+      case 0: field = r * kRow32; break;
+      case 1: field = kBank64 << kBankShift | r * kRow64; break;
+      case 3: field = kBank64 << kBankShift | (wide + r * kRow128); break;
+      default: field = r << 1 | (field & 1); break;
     }
   }
 }

@@ -25,9 +25,7 @@ void Scheduler::add(Warp& w) {
   if (w.queued) return;
   w.queued = true;
   switch (schedule_.kind) {
-    case ScheduleKind::kRandom:
-      bag_.push_back(&w);
-      break;
+    case ScheduleKind::kRandom: bag_.push_back(&w); break;
     case ScheduleKind::kPriority:
       // Random, above everything that has been lowered; kept while the warp lives.
       if (w.priority == 0) w.priority = (uint64_t{1} << 62) + (random_.next() >> 3);
@@ -36,9 +34,7 @@ void Scheduler::add(Warp& w) {
     case ScheduleKind::kDelayRank:
       queue_[w.rank == schedule_.delayed_rank ? 1 : 0].push_back(&w);
       break;
-    case ScheduleKind::kRoundRobin:
-      queue_[0].push_back(&w);
-      break;
+    case ScheduleKind::kRoundRobin: queue_[0].push_back(&w); break;
   }
 }
 

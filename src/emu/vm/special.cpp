@@ -90,71 +90,39 @@ void fill_specials(Warp& warp, const Block& block, const Grid& grid) {
       if (k >= Special::kClusterNctaidX && k <= Special::kClusterNctaidZ)
         return at(cluster, k - Special::kClusterNctaidX);
       switch (kind) {
-        case Special::kWarpid:
-          return warp.index;
-        case Special::kNwarpid:
-          return grid.warps_per_block;
-        case Special::kSmid:
-          return block.sm;
-        case Special::kNsmid:
-          return warp.machine->config.limits.sms;
+        case Special::kWarpid: return warp.index;
+        case Special::kNwarpid: return grid.warps_per_block;
+        case Special::kSmid: return block.sm;
+        case Special::kNsmid: return warp.machine->config.limits.sms;
         case Special::kClusterCtarank:
           return block.id[0] % at(cluster, 0) +
                  at(cluster, 0) * (block.id[1] % at(cluster, 1) +
                                    at(cluster, 1) * (block.id[2] % at(cluster, 2)));
-        case Special::kClusterNctarank:
-          return at(cluster, 0) * at(cluster, 1) * at(cluster, 2);
-        case Special::kTotalSmem:
-          return uint32_t(grid.shared_bytes) + kSharedReserved;
-        case Special::kDynamicSmem:
-          return request.dynamic_shared;
-        case Special::kReservedSmemBegin:
-          return 0;
+        case Special::kClusterNctarank: return at(cluster, 0) * at(cluster, 1) * at(cluster, 2);
+        case Special::kTotalSmem: return uint32_t(grid.shared_bytes) + kSharedReserved;
+        case Special::kDynamicSmem: return request.dynamic_shared;
+        case Special::kReservedSmemBegin: return 0;
         case Special::kReservedSmemEnd:
-        case Special::kReservedSmemCap:
-          return kSharedReserved;
-        case Special::kEnvreg1:
-          return uint32_t(grid.workspace >> 32);
-        case Special::kEnvreg2:
-          return uint32_t(grid.workspace);
-        case Special::kGridid:
-          return grid.id;
-        default:
-          return 0;
+        case Special::kReservedSmemCap: return kSharedReserved;
+        case Special::kEnvreg1: return uint32_t(grid.workspace >> 32);
+        case Special::kEnvreg2: return uint32_t(grid.workspace);
+        case Special::kGridid: return grid.id;
+        default: return 0;
       }
     }();
     for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
       const uint32_t thread = warp.index * kWarpSize + lane;
       switch (kind) {
-        case Special::kTidX:
-          row[lane] = thread % ntid[0];
-          break;
-        case Special::kTidY:
-          row[lane] = thread / ntid[0] % ntid[1];
-          break;
-        case Special::kTidZ:
-          row[lane] = thread / (ntid[0] * ntid[1]);
-          break;
-        case Special::kLaneid:
-          row[lane] = lane;
-          break;
-        case Special::kLanemaskEq:
-          row[lane] = 1u << lane;
-          break;
-        case Special::kLanemaskLt:
-          row[lane] = (1u << lane) - 1;
-          break;
-        case Special::kLanemaskLe:
-          row[lane] = (2u << lane) - 1;
-          break;
-        case Special::kLanemaskGt:
-          row[lane] = ~((2u << lane) - 1);
-          break;
-        case Special::kLanemaskGe:
-          row[lane] = ~((1u << lane) - 1);
-          break;
-        default:
-          row[lane] = uniform;
+        case Special::kTidX: row[lane] = thread % ntid[0]; break;
+        case Special::kTidY: row[lane] = thread / ntid[0] % ntid[1]; break;
+        case Special::kTidZ: row[lane] = thread / (ntid[0] * ntid[1]); break;
+        case Special::kLaneid: row[lane] = lane; break;
+        case Special::kLanemaskEq: row[lane] = 1u << lane; break;
+        case Special::kLanemaskLt: row[lane] = (1u << lane) - 1; break;
+        case Special::kLanemaskLe: row[lane] = (2u << lane) - 1; break;
+        case Special::kLanemaskGt: row[lane] = ~((2u << lane) - 1); break;
+        case Special::kLanemaskGe: row[lane] = ~((1u << lane) - 1); break;
+        default: row[lane] = uniform;
       }
     }
   }

@@ -33,9 +33,9 @@ struct LineAllocator {
   template <class U>
   LineAllocator(const LineAllocator<U>&) {}  // NOLINT: conversion is what allocators need
   T* allocate(size_t n) {
-    return static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{64}));
+    return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{64}));
   }
-  void deallocate(T* p, size_t) { ::operator delete (p, std::align_val_t{64}); }
+  void deallocate(T* p, size_t) { ::operator delete(p, std::align_val_t{64}); }
   template <class U>
   bool operator==(const LineAllocator<U>&) const {
     return true;

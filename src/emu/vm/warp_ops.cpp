@@ -44,14 +44,10 @@ Act shfl(Warp& w, const Op& op) {
     const auto s = static_cast<int32_t>(i), max = static_cast<int32_t>(top);
     int32_t j;
     bool ok;
-    if (kMode == 0)
-      j = s - static_cast<int32_t>(n), ok = j >= max;
-    else if (kMode == 1)
-      j = s + static_cast<int32_t>(n), ok = j <= max;
-    else if (kMode == 2)
-      j = static_cast<int32_t>(i ^ n), ok = j <= max;
-    else
-      j = static_cast<int32_t>(low | (n & ~seg)), ok = j <= max;
+    if (kMode == 0) j = s - static_cast<int32_t>(n), ok = j >= max;
+    else if (kMode == 1) j = s + static_cast<int32_t>(n), ok = j <= max;
+    else if (kMode == 2) j = static_cast<int32_t>(i ^ n), ok = j <= max;
+    else j = static_cast<int32_t>(low | (n & ~seg)), ok = j <= max;
     source[i] = (ok ? static_cast<uint32_t>(j) & 31u : i) | (ok ? 32u : 0u);
   }
   for (int i = 0; i < 32; ++i) r[i] = in[source[i] & 31u];
@@ -107,10 +103,8 @@ Act vote(Warp& w, const Op& op) {
     if (r) result |= team;
     for_mask(team, [&](int i) { ballot[i] = yes; });
   });
-  if (op.a == 3)
-    each_lane(w.write, lanes<uint32_t>(w, op.o[0]), [&](int i) { return ballot[i]; });
-  else
-    set_pred(w, op.o[0], result);
+  if (op.a == 3) each_lane(w.write, lanes<uint32_t>(w, op.o[0]), [&](int i) { return ballot[i]; });
+  else set_pred(w, op.o[0], result);
   return Act::kNext;
 }
 void decode_vote(Emit& e) {
@@ -120,10 +114,8 @@ void decode_vote(Emit& e) {
   if (mode < 0 || !e.take(mode == 3 ? "b32" : "pred") || !e.operands(3)) return e.unsupported();
   e.op.run = &vote;
   e.op.a = static_cast<uint8_t>(mode);
-  if (mode == 3)
-    e.dst(0, size_t{0}, 32);
-  else
-    e.pred_dst(0, e.operand(0));
+  if (mode == 3) e.dst(0, size_t{0}, 32);
+  else e.pred_dst(0, e.operand(0));
   if (int64_t v = 0; e.immediate(e.operand(1), &v)) {
     if (v == 0) return e.unsupported("a constant false");
     e.op.o[1] = kAlways;
@@ -193,21 +185,11 @@ Act redux(Warp& w, const Op& op) {
         case kRAdd:
           sum = static_cast<T>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(a[i]));
           break;
-        case kRMin:
-          sum = a[i] < sum ? a[i] : sum;
-          break;
-        case kRMax:
-          sum = a[i] > sum ? a[i] : sum;
-          break;
-        case kRAnd:
-          sum = sum & a[i];
-          break;
-        case kROr:
-          sum = sum | a[i];
-          break;
-        default:
-          sum = sum ^ a[i];
-          break;
+        case kRMin: sum = a[i] < sum ? a[i] : sum; break;
+        case kRMax: sum = a[i] > sum ? a[i] : sum; break;
+        case kRAnd: sum = sum & a[i]; break;
+        case kROr: sum = sum | a[i]; break;
+        default: sum = sum ^ a[i]; break;
       }
     });
     for_mask(team, [&](int i) { r[i] = sum; });

@@ -87,9 +87,7 @@ Inbox::Got Inbox::receive(int socket, bool wait) {
   return got == 0 ? Got::kEnd : Got::kSome;
 }
 
-void Inbox::consume(std::size_t n) {
-  begin_ += n;
-}
+void Inbox::consume(std::size_t n) { begin_ += n; }
 
 int Inbox::take_fd() {
   if (fds_.empty()) return -1;

@@ -54,9 +54,7 @@ TEST(Order, NothingOrders) {
   EXPECT_THAT(race.place, testing::HasSubstr("of rank 1, offset 0"));
 }
 
-TEST(Order, ReleaseAcquire) {
-  EXPECT_TRUE(pass({}).checker->findings().empty());
-}
+TEST(Order, ReleaseAcquire) { EXPECT_TRUE(pass({}).checker->findings().empty()); }
 TEST(Order, ReleaseAcquireByRmw) {
   EXPECT_TRUE(pass({.store = Order::kAcqRel, .rmw = true}).checker->findings().empty());
 }

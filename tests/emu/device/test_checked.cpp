@@ -60,9 +60,7 @@ TEST_F(CheckedTest, AStreamValueOrdersTwoRanks) {
       value.stream = side[0];
       ASSERT_EQ(machine->stream_write_value({0}, value).error, 0);
       value.stream = side[1];
-      if (waits) {
-        ASSERT_EQ(machine->stream_wait_value({1}, value).error, 0);
-      }
+      if (waits) { ASSERT_EQ(machine->stream_wait_value({1}, value).error, 0); }
       ASSERT_EQ(copy(1, local, window[1], 64, side[1]), 0);
       EXPECT_EQ(drain(), Machine::Progress::kIdle);
       racy += races() > 0 ? 1 : 0;

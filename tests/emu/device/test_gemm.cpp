@@ -132,15 +132,11 @@ TEST(Numeric, SmallFloatsRoundToNearestEven) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
     const float value = f16_to_float(half);
-    if (!std::isnan(value)) {
-      ASSERT_EQ(float_to_f16(value), half);
-    }
+    if (!std::isnan(value)) { ASSERT_EQ(float_to_f16(value), half); }
   }
   for (uint32_t bits = 0; bits < 256; ++bits) {
     const auto byte = static_cast<uint8_t>(bits);
-    if (!std::isnan(e4m3_to_float(byte))) {
-      ASSERT_EQ(float_to_e4m3(e4m3_to_float(byte)), byte);
-    }
+    if (!std::isnan(e4m3_to_float(byte))) { ASSERT_EQ(float_to_e4m3(e4m3_to_float(byte)), byte); }
   }
 }
 

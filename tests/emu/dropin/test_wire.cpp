@@ -108,9 +108,7 @@ TEST_P(Sockets, LargeMessagesAndDescriptorsCross) {
 }
 INSTANTIATE_TEST_SUITE_P(Types, Sockets, ::testing::Values(SOCK_STREAM, SOCK_SEQPACKET));
 
-TEST(TensorMap, FitsTheOpaqueBytes) {
-  EXPECT_LE(sizeof(TensorMap), 128u);
-}
+TEST(TensorMap, FitsTheOpaqueBytes) { EXPECT_LE(sizeof(TensorMap), 128u); }
 
 }  // namespace
 }  // namespace sculler::emu::wire

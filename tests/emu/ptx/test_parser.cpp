@@ -51,10 +51,8 @@ std::string print(const Operand& operand, const Function& function) {
     return function.registers.at(static_cast<size_t>(reg)).name;
   };
   switch (operand.kind) {
-    case Kind::kNone:
-      return "<none>";
-    case Kind::kRegister:
-      return (operand.negated ? "!" : "") + name(operand.reg);
+    case Kind::kNone: return "<none>";
+    case Kind::kRegister: return (operand.negated ? "!" : "") + name(operand.reg);
     case Kind::kImmediate: {
       if (!operand.is_float) return std::to_string(operand.imm);
       char text[32];
@@ -62,26 +60,21 @@ std::string print(const Operand& operand, const Function& function) {
                     static_cast<unsigned long long>(operand.imm));
       return text;
     }
-    case Kind::kSymbol:
-      return std::string(operand.symbol) + offset(operand.imm);
+    case Kind::kSymbol: return std::string(operand.symbol) + offset(operand.imm);
     case Kind::kAddress: {
       std::string base = operand.reg >= 0 ? name(operand.reg) : std::string(operand.symbol);
       base += base.empty() ? std::to_string(operand.imm) : offset(operand.imm);
       return "[" + base + (operand.elements.empty() ? "" : ",{" + join(operand.elements) + "}") +
              "]";
     }
-    case Kind::kVector:
-      return "{" + join(operand.elements) + "}";
+    case Kind::kVector: return "{" + join(operand.elements) + "}";
     case Kind::kSpecial:
-    case Kind::kLabel:
-      return std::string(operand.symbol);
-    case Kind::kSink:
-      return "_";
+    case Kind::kLabel: return std::string(operand.symbol);
+    case Kind::kSink: return "_";
     case Kind::kPair:
       return print(operand.elements.at(0), function) + "|" +
              print(operand.elements.at(1), function);
-    case Kind::kList:
-      return "(" + join(operand.elements) + ")";
+    case Kind::kList: return "(" + join(operand.elements) + ")";
   }
   return "<bad>";
 }

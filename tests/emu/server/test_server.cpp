@@ -65,8 +65,7 @@ class Peer {
   void bytes(const std::vector<uint8_t>& data) { wire::send_all(fd_, data); }
   // False: no reply yet.
   bool reply(int& status, std::vector<uint8_t>& body) {
-    while (inbox_.receive(fd_, false) == wire::Inbox::Got::kSome) {
-    }
+    while (inbox_.receive(fd_, false) == wire::Inbox::Got::kSome) {}
     wire::ReplyHeader header;
     const auto data = inbox_.bytes();
     if (data.size() < sizeof header) return false;
@@ -127,9 +126,7 @@ class ServerTest : public ::testing::Test {
     std::vector<uint8_t> body;
     for (int i = 0; i < 200; ++i) {
       if (peers_[static_cast<std::size_t>(rank)]->reply(status, body)) {
-        if (status == 0) {
-          EXPECT_TRUE(wire::decode(body, reply));
-        }
+        if (status == 0) { EXPECT_TRUE(wire::decode(body, reply)); }
         return status;
       }
       last_ = server_->step(1);

@@ -61,15 +61,9 @@ TEST(Hostile, DamagedTextNeverCrashes) {
       for (uint32_t n = 1 + rng() % 12; n > 0; --n) {
         const size_t at = code + rng() % (bad.size() - code);
         switch (rng() % 6) {
-          case 0:
-            bad[at] = static_cast<char>(rng() % 127 + 1);
-            break;
-          case 1:
-            bad.erase(at, rng() % 20);
-            break;
-          case 2:
-            bad.insert(at, bad.substr(code + rng() % (bad.size() - code), rng() % 40));
-            break;
+          case 0: bad[at] = static_cast<char>(rng() % 127 + 1); break;
+          case 1: bad.erase(at, rng() % 20); break;
+          case 2: bad.insert(at, bad.substr(code + rng() % (bad.size() - code), rng() % 40)); break;
           case 3: {  // another number
             const size_t digit = bad.find_first_of("0123456789", at);
             if (digit != std::string::npos) bad[digit] = static_cast<char>('0' + rng() % 10);
@@ -229,17 +223,11 @@ TEST(Hostile, Launches) {
     return g ? std::string("launched") : g.error().key;
   };
   EXPECT_EQ(refused([](LaunchRequest& r) { r.grid[1] = 0; }), "cudaErrorInvalidConfiguration");
-  EXPECT_EQ(refused([](LaunchRequest& r) {
-              r.block = {1025, 1, 1};
-            }),
+  EXPECT_EQ(refused([](LaunchRequest& r) { r.block = {1025, 1, 1}; }),
             "cudaErrorInvalidConfiguration");
-  EXPECT_EQ(refused([](LaunchRequest& r) {
-              r.block = {65536, 65536, 65536};
-            }),
+  EXPECT_EQ(refused([](LaunchRequest& r) { r.block = {65536, 65536, 65536}; }),
             "cudaErrorInvalidConfiguration");
-  EXPECT_EQ(refused([](LaunchRequest& r) {
-              r.grid = {1u << 30, 60000, 60000};
-            }),
+  EXPECT_EQ(refused([](LaunchRequest& r) { r.grid = {1u << 30, 60000, 60000}; }),
             "cudaErrorInvalidConfiguration");
   EXPECT_EQ(refused([](LaunchRequest& r) { r.dynamic_shared = 300000; }), "cudaErrorInvalidValue");
   EXPECT_EQ(refused([](LaunchRequest& r) { r.dynamic_shared = ~0u; }), "cudaErrorInvalidValue");

@@ -37,10 +37,10 @@ class Opcodes : public ::testing::Test {
   Job job;
 };
 
-#define ROW(K, ...)                                                    \
-  for (int t = 0; t < 32; ++t) {                                       \
-    const auto want = (__VA_ARGS__);                                   \
-    ASSERT_EQ(out[(K)*32 + t], want) << #__VA_ARGS__ << " lane " << t; \
+#define ROW(K, ...)                                                      \
+  for (int t = 0; t < 32; ++t) {                                         \
+    const auto want = (__VA_ARGS__);                                     \
+    ASSERT_EQ(out[(K) * 32 + t], want) << #__VA_ARGS__ << " lane " << t; \
   }
 
 u32 bfe(u64 a, u32 pos, u32 len, u32 bits, bool sign) {
@@ -195,16 +195,15 @@ float special_float(int i) {
              ? all[i]
              : std::sin(static_cast<float>(i) * 3.7f) * std::exp2(static_cast<float>(i % 13 - 6));
 }
-#define SAME_FLOAT(K, WANT)                                        \
-  for (int t = 0; t < 32; ++t) {                                   \
-    volatile float x = a[t], y = b[t];                             \
-    (void)y;                                                       \
-    const float want = (WANT), got = out[(K)*32 + t];              \
-    if (std::isnan(want))                                          \
-      ASSERT_TRUE(std::isnan(got)) << #WANT << " lane " << t;      \
-    else                                                           \
-      ASSERT_EQ(std::bit_cast<u32>(got), std::bit_cast<u32>(want)) \
-          << #WANT << " lane " << t << ' ' << got << ' ' << want;  \
+#define SAME_FLOAT(K, WANT)                                                       \
+  for (int t = 0; t < 32; ++t) {                                                  \
+    volatile float x = a[t], y = b[t];                                            \
+    (void)y;                                                                      \
+    const float want = (WANT), got = out[(K) * 32 + t];                           \
+    if (std::isnan(want)) ASSERT_TRUE(std::isnan(got)) << #WANT << " lane " << t; \
+    else                                                                          \
+      ASSERT_EQ(std::bit_cast<u32>(got), std::bit_cast<u32>(want))                \
+          << #WANT << " lane " << t << ' ' << got << ' ' << want;                 \
   }
 float flush(float v) {
   return std::fabs(v) < std::numeric_limits<float>::min() ? std::copysign(0.0f, v) : v;
@@ -251,7 +250,7 @@ TEST_F(Opcodes, Float32) {
 #define NEAR(K, WANT)                                                                      \
   for (int t = 0; t < 32; ++t) {                                                           \
     const double x = static_cast<double>(a[t]);                                            \
-    const double want = (WANT), got = static_cast<double>(out[(K)*32 + t]);                \
+    const double want = (WANT), got = static_cast<double>(out[(K) * 32 + t]);              \
     ASSERT_NEAR(got, want, 4e-6 * std::max(1.0, std::fabs(want))) << #WANT << " of " << x; \
   }
 TEST_F(Opcodes, Approximate) {
@@ -278,7 +277,7 @@ TEST_F(Opcodes, Approximate) {
   for (int t = 0; t < 32; ++t) {                                                            \
     const double x = a[t], y = b[t];                                                        \
     (void)y;                                                                                \
-    const double want = (WANT), got = out[(K)*32 + t];                                      \
+    const double want = (WANT), got = out[(K) * 32 + t];                                    \
     ASSERT_NEAR(got, want, 1e-14 * std::max(1.0, std::fabs(want))) << #WANT << " of " << x; \
   }
 TEST_F(Opcodes, Float64) {

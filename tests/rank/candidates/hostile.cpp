@@ -1,4 +1,5 @@
-// Candidates for silu that are wrong or cheat, one a value of KIND. Built as one shared object each.
+// Candidates for silu that are wrong or cheat, one a value of KIND. Built as one shared object
+// each.
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -34,7 +35,8 @@ int runs = 0;
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
-[[maybe_unused]] void forge(sculler::rank::Kind kind, int iteration, uint64_t start = 0, uint64_t end = 0) {
+[[maybe_unused]] void forge(sculler::rank::Kind kind, int iteration, uint64_t start = 0,
+                            uint64_t end = 0) {
   sculler::rank::Message m;
   m.kind = kind;
   m.a = iteration;
@@ -45,10 +47,11 @@ int runs = 0;
 
 }  // namespace
 
-extern "C" SCULLER_EXPORT int sculler_setup(const sculler_rank*, const sculler_problem* problem, const sculler_pool* p, void**) {
+extern "C" SCULLER_EXPORT int sculler_setup(const sculler_rank*, const sculler_problem* problem,
+                                            const sculler_pool* p, void**) {
   pool = p;
   n = problem->dim[0];
-#if KIND == 1   // refuses
+#if KIND == 1  // refuses
   return SCULLER_UNSUPPORTED_PROBLEM;
 #elif KIND == 2  // never returns
   for (;;) pause();
@@ -61,26 +64,25 @@ extern "C" SCULLER_EXPORT int sculler_run(void*, const sculler_problem*, int set
   (void)run;
   [[maybe_unused]] auto* x = static_cast<float*>(pool->set[set].buffer[0].ptr);
   [[maybe_unused]] auto* y = static_cast<float*>(pool->set[set].buffer[1].ptr);
-#if KIND == 3   // writes nothing
-#elif KIND == 4  // NaN
+#if KIND == 3     // writes nothing
+#elif KIND == 4   // NaN
   for (int64_t i = 0; i < n; ++i) y[i] = NAN;
-#elif KIND == 5  // one element missing
+#elif KIND == 5   // one element missing
   compute(set, 0, n - 1);
-#elif KIND == 6  // changes its input
+#elif KIND == 6   // changes its input
   compute(set, 0, n);
   x[n / 2] = 0;
-#elif KIND == 7  // forges Enqueued and Done, then leaves
+#elif KIND == 7   // forges Enqueued and Done, then leaves
   forge(sculler::rank::Kind::kEnqueued, run);
   const uint64_t t = now();
   forge(sculler::rank::Kind::kDone, run, t, t);
   _exit(0);
-#elif KIND == 8  // crashes
+#elif KIND == 8   // crashes
   *static_cast<volatile int*>(nullptr) = 1;
-#elif KIND == 9  // spins
-  for (;;) {
-  }
+#elif KIND == 9   // spins
+  for (;;) {}
 #elif KIND == 10  // remembers outputs by set
-  static std::map<int, std::vector<float>> seen;
+  static std::map<int, std::vector<float> > seen;
   auto it = seen.find(set);
   if (it == seen.end()) {
     compute(set, 0, n);

@@ -11,9 +11,7 @@ namespace {
 namespace client = sculler::emu::client;
 namespace wire = sculler::emu::wire;
 
-uint64_t number(const void* pointer) {
-  return reinterpret_cast<uint64_t>(pointer);
-}
+uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 // What alpha and beta point at.
 enum class Scalar { kHalf, kFloat, kDouble, kInt };
@@ -103,27 +101,20 @@ cublasStatus_t post(cublasHandle_t handle, const Product& p) {
 bool compute_of(cublasComputeType_t compute, Product& p) {
   switch (compute) {
     case CUBLAS_COMPUTE_16F:
-    case CUBLAS_COMPUTE_16F_PEDANTIC:
-      p.scalars = Scalar::kHalf;
-      return true;
+    case CUBLAS_COMPUTE_16F_PEDANTIC: p.scalars = Scalar::kHalf; return true;
     case CUBLAS_COMPUTE_32F:
     case CUBLAS_COMPUTE_32F_PEDANTIC:
     case CUBLAS_COMPUTE_32F_FAST_16F:
     case CUBLAS_COMPUTE_32F_FAST_16BF:
-    case CUBLAS_COMPUTE_32F_FAST_TF32:
-      p.scalars = Scalar::kFloat;
-      return true;
+    case CUBLAS_COMPUTE_32F_FAST_TF32: p.scalars = Scalar::kFloat; return true;
     case CUBLAS_COMPUTE_64F:
     case CUBLAS_COMPUTE_64F_PEDANTIC:
       p.scalars = Scalar::kDouble;
       p.compute_double = true;
       return true;
     case CUBLAS_COMPUTE_32I:
-    case CUBLAS_COMPUTE_32I_PEDANTIC:
-      p.scalars = Scalar::kInt;
-      return true;
-    default:
-      return false;
+    case CUBLAS_COMPUTE_32I_PEDANTIC: p.scalars = Scalar::kInt; return true;
+    default: return false;
   }
 }
 

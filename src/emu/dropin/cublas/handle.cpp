@@ -18,21 +18,13 @@ SCULLER_EXPORT_C cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version
 }
 SCULLER_EXPORT_C cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
   switch (type) {
-    case MAJOR_VERSION:
-      *value = CUBLAS_VER_MAJOR;
-      return CUBLAS_STATUS_SUCCESS;
-    case MINOR_VERSION:
-      *value = CUBLAS_VER_MINOR;
-      return CUBLAS_STATUS_SUCCESS;
-    case PATCH_LEVEL:
-      *value = CUBLAS_VER_PATCH;
-      return CUBLAS_STATUS_SUCCESS;
+    case MAJOR_VERSION: *value = CUBLAS_VER_MAJOR; return CUBLAS_STATUS_SUCCESS;
+    case MINOR_VERSION: *value = CUBLAS_VER_MINOR; return CUBLAS_STATUS_SUCCESS;
+    case PATCH_LEVEL: *value = CUBLAS_VER_PATCH; return CUBLAS_STATUS_SUCCESS;
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
-SCULLER_EXPORT_C size_t cublasGetCudartVersion() {
-  return CUDART_VERSION;
-}
+SCULLER_EXPORT_C size_t cublasGetCudartVersion() { return CUDART_VERSION; }
 
 #define SCULLER_SETTER(function, type, member)                              \
   SCULLER_EXPORT_C cublasStatus_t function(cublasHandle_t handle, type v) { \
@@ -66,8 +58,7 @@ SCULLER_EXPORT_C cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, voi
 SCULLER_EXPORT_C const char* cublasGetStatusName(cublasStatus_t status) {
   switch (status) {
 #define SCULLER_NAME(name) \
-  case name:               \
-    return #name
+  case name: return #name
     SCULLER_NAME(CUBLAS_STATUS_SUCCESS);
     SCULLER_NAME(CUBLAS_STATUS_NOT_INITIALIZED);
     SCULLER_NAME(CUBLAS_STATUS_ALLOC_FAILED);

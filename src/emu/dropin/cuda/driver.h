@@ -12,9 +12,7 @@
 
 namespace sculler::emu::cuda {
 
-inline CUresult result(int code) {
-  return static_cast<CUresult>(code);
-}
+inline CUresult result(int code) { return static_cast<CUresult>(code); }
 CUresult not_supported(const char* function, const char* why = "");
 
 template <class Handle>

@@ -59,9 +59,7 @@ SCULLER_EXPORT_C CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunct
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         shape.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
         break;
-      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        shape.cooperative = a.value.cooperative != 0;
-        break;
+      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: shape.cooperative = a.value.cooperative != 0; break;
       // Hints, and permissions to overlap that a machine need not use.
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
       case CU_LAUNCH_ATTRIBUTE_PRIORITY:
@@ -69,8 +67,7 @@ SCULLER_EXPORT_C CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunct
       case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-        break;
+      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: break;
       default:
         return not_supported("cuLaunchKernelEx",
                              ("launch attribute " + std::to_string(a.id)).c_str());

@@ -57,9 +57,7 @@ SCULLER_EXPORT_C CUresult cuMemAllocAsync(CUdeviceptr* out, size_t n, CUstream s
   *out = at;
   return code;
 }
-SCULLER_EXPORT_C CUresult cuMemFree_v2(CUdeviceptr p) {
-  return release(p);
-}
+SCULLER_EXPORT_C CUresult cuMemFree_v2(CUdeviceptr p) { return release(p); }
 SCULLER_EXPORT_C CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   return release(p, true, stream);
 }
@@ -72,9 +70,7 @@ SCULLER_EXPORT_C CUresult cuMemAllocHost_v2(void** out, size_t n) {
 SCULLER_EXPORT_C CUresult cuMemHostAlloc(void** out, size_t n, unsigned) {
   return cuMemAllocHost_v2(out, n);
 }
-SCULLER_EXPORT_C CUresult cuMemFreeHost(void* p) {
-  return release(number(p));
-}
+SCULLER_EXPORT_C CUresult cuMemFreeHost(void* p) { return release(number(p)); }
 SCULLER_EXPORT_C CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* p, unsigned) {
   *out = number(p);
   return client::is_host(number(p)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

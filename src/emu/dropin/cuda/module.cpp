@@ -110,28 +110,16 @@ CUresult kernel_attribute(int* value, CUfunction_attribute attribute,
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       *value = static_cast<int>(info.max_threads);
       break;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-      *value = static_cast<int>(info.static_shared);
-      break;
-    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-      *value = 0;
-      break;
-    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-      *value = static_cast<int>(info.local_bytes);
-      break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS:
-      *value = static_cast<int>(info.registers);
-      break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_cast<int>(info.static_shared); break;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = 0; break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = static_cast<int>(info.local_bytes); break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = static_cast<int>(info.registers); break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-      *value = 90;
-      break;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 90; break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = kernel->max_dynamic_shared;
       break;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      *value = kernel->carveout;
-      break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = kernel->carveout; break;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
       *value = kernel->non_portable_cluster ? 1 : 0;
       break;
@@ -178,8 +166,6 @@ SCULLER_EXPORT_C CUresult cuKernelSetAttribute(CUfunction_attribute attribute, i
                                                CUkernel kernel, CUdevice) {
   return set_kernel_attribute(kernel_of(kernel), attribute, value);
 }
-SCULLER_EXPORT_C CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
-  return CUDA_SUCCESS;
-}
+SCULLER_EXPORT_C CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 
 }  // namespace sculler::emu::cuda

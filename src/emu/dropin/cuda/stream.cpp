@@ -87,9 +87,7 @@ SCULLER_EXPORT_C CUresult cuEventCreate(CUevent* out, unsigned flags) {
 SCULLER_EXPORT_C CUresult cuEventDestroy_v2(CUevent e) {
   return on<wire::Op::kEventDestroy>(number(e));
 }
-SCULLER_EXPORT_C CUresult cuEventQuery(CUevent e) {
-  return on<wire::Op::kEventQuery>(number(e));
-}
+SCULLER_EXPORT_C CUresult cuEventQuery(CUevent e) { return on<wire::Op::kEventQuery>(number(e)); }
 SCULLER_EXPORT_C CUresult cuEventSynchronize(CUevent e) {
   return on<wire::Op::kEventSynchronize>(number(e));
 }

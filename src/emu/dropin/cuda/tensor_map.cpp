@@ -10,37 +10,28 @@ namespace sculler::emu::cuda {
 namespace {
 int element_bytes(CUtensorMapDataType type) {
   switch (type) {
-    case CU_TENSOR_MAP_DATA_TYPE_UINT8:
-      return 1;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT8: return 1;
     case CU_TENSOR_MAP_DATA_TYPE_UINT16:
     case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
-    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
-      return 2;
+    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16: return 2;
     case CU_TENSOR_MAP_DATA_TYPE_UINT32:
     case CU_TENSOR_MAP_DATA_TYPE_INT32:
     case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
     case CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ:
     case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32:
-    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ:
-      return 4;
+    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ: return 4;
     case CU_TENSOR_MAP_DATA_TYPE_UINT64:
     case CU_TENSOR_MAP_DATA_TYPE_INT64:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
-      return 8;
-    default:
-      return 0;
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64: return 8;
+    default: return 0;
   }
 }
 uint64_t swizzle_bytes(CUtensorMapSwizzle swizzle) {
   switch (swizzle) {
-    case CU_TENSOR_MAP_SWIZZLE_32B:
-      return 32;
-    case CU_TENSOR_MAP_SWIZZLE_64B:
-      return 64;
-    case CU_TENSOR_MAP_SWIZZLE_128B:
-      return 128;
-    default:
-      return 0;
+    case CU_TENSOR_MAP_SWIZZLE_32B: return 32;
+    case CU_TENSOR_MAP_SWIZZLE_64B: return 64;
+    case CU_TENSOR_MAP_SWIZZLE_128B: return 128;
+    default: return 0;
   }
 }
 }  // namespace

@@ -18,9 +18,7 @@ bool valid(int device) {
 }
 }  // namespace
 
-int current_device() {
-  return t_device;
-}
+int current_device() { return t_device; }
 
 cudaError_t use_device() {
   if (client::world() == nullptr) return cudaErrorNoDevice;
@@ -48,9 +46,7 @@ SCULLER_EXPORT_C cudaError_t cudaGetDevice(int* device) {
   *device = t_device;
   return finish(client::world() != nullptr ? cudaSuccess : cudaErrorNoDevice);
 }
-SCULLER_EXPORT_C cudaError_t cudaSetDeviceFlags(unsigned) {
-  return finish(cudaSuccess);
-}
+SCULLER_EXPORT_C cudaError_t cudaSetDeviceFlags(unsigned) { return finish(cudaSuccess); }
 SCULLER_EXPORT_C cudaError_t cudaGetDeviceFlags(unsigned* flags) {
   *flags = cudaDeviceScheduleAuto;
   return finish(cudaSuccess);
@@ -70,97 +66,39 @@ SCULLER_EXPORT_C cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr a
   const wire::HelloReply& w = *client::world();
   const auto i = [](auto v) { return static_cast<int>(v); };
   switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:
-      *value = i(w.threads_per_block);
-      break;
+    case cudaDevAttrMaxThreadsPerBlock: *value = i(w.threads_per_block); break;
     case cudaDevAttrMaxBlockDimX:
-    case cudaDevAttrMaxBlockDimY:
-      *value = 1024;
-      break;
-    case cudaDevAttrMaxBlockDimZ:
-      *value = 64;
-      break;
-    case cudaDevAttrMaxGridDimX:
-      *value = 2147483647;
-      break;
+    case cudaDevAttrMaxBlockDimY: *value = 1024; break;
+    case cudaDevAttrMaxBlockDimZ: *value = 64; break;
+    case cudaDevAttrMaxGridDimX: *value = 2147483647; break;
     case cudaDevAttrMaxGridDimY:
-    case cudaDevAttrMaxGridDimZ:
-      *value = 65535;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-      *value = 48 << 10;
-      break;
-    case cudaDevAttrTotalConstantMemory:
-      *value = 64 << 10;
-      break;
-    case cudaDevAttrWarpSize:
-      *value = 32;
-      break;
-    case cudaDevAttrMaxPitch:
-      *value = 2147483647;
-      break;
+    case cudaDevAttrMaxGridDimZ: *value = 65535; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 << 10; break;
+    case cudaDevAttrTotalConstantMemory: *value = 64 << 10; break;
+    case cudaDevAttrWarpSize: *value = 32; break;
+    case cudaDevAttrMaxPitch: *value = 2147483647; break;
     case cudaDevAttrMaxRegistersPerBlock:
-    case cudaDevAttrMaxRegistersPerMultiprocessor:
-      *value = i(w.registers_per_sm);
-      break;
-    case cudaDevAttrClockRate:
-      *value = i(w.clock_khz);
-      break;
-    case cudaDevAttrMemoryClockRate:
-      *value = i(w.memory_clock_khz);
-      break;
-    case cudaDevAttrGlobalMemoryBusWidth:
-      *value = i(w.memory_bus_bits);
-      break;
-    case cudaDevAttrTextureAlignment:
-      *value = 512;
-      break;
-    case cudaDevAttrTexturePitchAlignment:
-      *value = 32;
-      break;
-    case cudaDevAttrMultiProcessorCount:
-      *value = i(w.sms);
-      break;
-    case cudaDevAttrL2CacheSize:
-      *value = i(w.l2_bytes);
-      break;
-    case cudaDevAttrMaxPersistingL2CacheSize:
-      *value = i(w.l2_bytes / 8 * 5);
-      break;
-    case cudaDevAttrMaxAccessPolicyWindowSize:
-      *value = 128 << 20;
-      break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-      *value = i(w.warps_per_sm * 32);
-      break;
-    case cudaDevAttrMaxBlocksPerMultiprocessor:
-      *value = i(w.blocks_per_sm);
-      break;
-    case cudaDevAttrAsyncEngineCount:
-      *value = i(w.copy_engines);
-      break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-      *value = i(w.shared_per_sm);
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = i(w.shared_per_block);
-      break;
-    case cudaDevAttrReservedSharedMemoryPerBlock:
-      *value = i(w.shared_reserved);
-      break;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = w.major;
-      break;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = w.minor;
-      break;
-    case cudaDevAttrPciBusId:
-      *value = device;
-      break;
+    case cudaDevAttrMaxRegistersPerMultiprocessor: *value = i(w.registers_per_sm); break;
+    case cudaDevAttrClockRate: *value = i(w.clock_khz); break;
+    case cudaDevAttrMemoryClockRate: *value = i(w.memory_clock_khz); break;
+    case cudaDevAttrGlobalMemoryBusWidth: *value = i(w.memory_bus_bits); break;
+    case cudaDevAttrTextureAlignment: *value = 512; break;
+    case cudaDevAttrTexturePitchAlignment: *value = 32; break;
+    case cudaDevAttrMultiProcessorCount: *value = i(w.sms); break;
+    case cudaDevAttrL2CacheSize: *value = i(w.l2_bytes); break;
+    case cudaDevAttrMaxPersistingL2CacheSize: *value = i(w.l2_bytes / 8 * 5); break;
+    case cudaDevAttrMaxAccessPolicyWindowSize: *value = 128 << 20; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = i(w.warps_per_sm * 32); break;
+    case cudaDevAttrMaxBlocksPerMultiprocessor: *value = i(w.blocks_per_sm); break;
+    case cudaDevAttrAsyncEngineCount: *value = i(w.copy_engines); break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = i(w.shared_per_sm); break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = i(w.shared_per_block); break;
+    case cudaDevAttrReservedSharedMemoryPerBlock: *value = i(w.shared_reserved); break;
+    case cudaDevAttrComputeCapabilityMajor: *value = w.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = w.minor; break;
+    case cudaDevAttrPciBusId: *value = device; break;
     case cudaDevAttrPciDeviceId:
-    case cudaDevAttrPciDomainId:
-      *value = 0;
-      break;
+    case cudaDevAttrPciDomainId: *value = 0; break;
     case cudaDevAttrGpuOverlap:
     case cudaDevAttrCanMapHostMemory:
     case cudaDevAttrConcurrentKernels:
@@ -174,9 +112,7 @@ SCULLER_EXPORT_C cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr a
     case cudaDevAttrComputePreemptionSupported:
     case cudaDevAttrCooperativeLaunch:
     case cudaDevAttrClusterLaunch:
-    case cudaDevAttrMemoryPoolsSupported:
-      *value = 1;
-      break;
+    case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
     case cudaDevAttrKernelExecTimeout:
     case cudaDevAttrIntegrated:
     case cudaDevAttrComputeMode:
@@ -198,22 +134,12 @@ SCULLER_EXPORT_C cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr a
     case cudaDevAttrMemoryPoolSupportedHandleTypes:
     case cudaDevAttrIpcEventSupport:
     case cudaDevAttrDeferredMappingCudaArraySupported:
-    case cudaDevAttrMpsEnabled:
-      *value = 0;
-      break;
-    case cudaDevAttrMemSyncDomainCount:
-      *value = 4;
-      break;
-    case cudaDevAttrSingleToDoublePrecisionPerfRatio:
-      *value = 2;
-      break;
-    case cudaDevAttrNumaConfig:
-      *value = cudaDeviceNumaConfigNone;
-      break;
+    case cudaDevAttrMpsEnabled: *value = 0; break;
+    case cudaDevAttrMemSyncDomainCount: *value = 4; break;
+    case cudaDevAttrSingleToDoublePrecisionPerfRatio: *value = 2; break;
+    case cudaDevAttrNumaConfig: *value = cudaDeviceNumaConfigNone; break;
     case cudaDevAttrNumaId:
-    case cudaDevAttrHostNumaId:
-      *value = -1;
-      break;
+    case cudaDevAttrHostNumaId: *value = -1; break;
     default:
       return not_supported("cudaDeviceGetAttribute",
                            ("attribute " + std::to_string(attribute)).c_str());
@@ -314,22 +240,14 @@ SCULLER_EXPORT_C cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) 
   *value = g_limits[limit];
   return finish(cudaSuccess);
 }
-SCULLER_EXPORT_C cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
-  return finish(cudaSuccess);
-}
+SCULLER_EXPORT_C cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return finish(cudaSuccess); }
 SCULLER_EXPORT_C cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
   *config = cudaFuncCachePreferNone;
   return finish(cudaSuccess);
 }
-SCULLER_EXPORT_C cudaError_t cudaCtxResetPersistingL2Cache() {
-  return finish(cudaSuccess);
-}
-SCULLER_EXPORT_C cudaError_t cudaProfilerStart() {
-  return finish(cudaSuccess);
-}
-SCULLER_EXPORT_C cudaError_t cudaProfilerStop() {
-  return finish(cudaSuccess);
-}
+SCULLER_EXPORT_C cudaError_t cudaCtxResetPersistingL2Cache() { return finish(cudaSuccess); }
+SCULLER_EXPORT_C cudaError_t cudaProfilerStart() { return finish(cudaSuccess); }
+SCULLER_EXPORT_C cudaError_t cudaProfilerStop() { return finish(cudaSuccess); }
 
 // What is left of a reset when a process ends with it: all work is over.
 SCULLER_EXPORT_C cudaError_t cudaDeviceReset() {

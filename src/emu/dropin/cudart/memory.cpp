@@ -40,17 +40,12 @@ bool direction_fits(const void* to, const void* from, cudaMemcpyKind kind) {
   const bool to_device = client::is_device(address(to)),
              from_device = client::is_device(address(from));
   switch (kind) {
-    case cudaMemcpyHostToHost:
-      return !to_device && !from_device;
-    case cudaMemcpyHostToDevice:
-      return !from_device;
-    case cudaMemcpyDeviceToHost:
-      return !to_device;
+    case cudaMemcpyHostToHost: return !to_device && !from_device;
+    case cudaMemcpyHostToDevice: return !from_device;
+    case cudaMemcpyDeviceToHost: return !to_device;
     case cudaMemcpyDeviceToDevice:
-    case cudaMemcpyDefault:
-      return true;
-    default:
-      return false;
+    case cudaMemcpyDefault: return true;
+    default: return false;
   }
 }
 
@@ -123,9 +118,7 @@ SCULLER_EXPORT_C cudaError_t cudaFree(void* pointer) {
 SCULLER_EXPORT_C cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   return release(pointer, true, stream);
 }
-SCULLER_EXPORT_C cudaError_t cudaFreeHost(void* pointer) {
-  return release(pointer);
-}
+SCULLER_EXPORT_C cudaError_t cudaFreeHost(void* pointer) { return release(pointer); }
 
 SCULLER_EXPORT_C cudaError_t cudaHostGetDevicePointer(void** out, void* host, unsigned) {
   if (!client::is_host(address(host))) return finish(cudaErrorInvalidValue);
@@ -179,8 +172,7 @@ SCULLER_EXPORT_C cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out
       out->device = current_device();
       out->devicePointer = out->hostPointer = same;
       break;
-    case wire::MemoryKind::kNone:
-      break;
+    case wire::MemoryKind::kNone: break;
   }
   return finish(cudaSuccess);
 }
@@ -272,8 +264,7 @@ SCULLER_EXPORT_C cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMem
     case cudaMemPoolReuseFollowEventDependencies:
     case cudaMemPoolReuseAllowOpportunistic:
     case cudaMemPoolReuseAllowInternalDependencies:
-    case cudaMemPoolAttrReleaseThreshold:
-      return finish(cudaSuccess);
+    case cudaMemPoolAttrReleaseThreshold: return finish(cudaSuccess);
     default:
       return not_supported("cudaMemPoolSetAttribute",
                            ("attribute " + std::to_string(attribute)).c_str());

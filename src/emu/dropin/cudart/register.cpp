@@ -52,9 +52,7 @@ client::Module* module_of(Binary& binary) {
   return binary.module;
 }
 
-wire::Dim3 dim(dim3 d) {
-  return {d.x, d.y, d.z};
-}
+wire::Dim3 dim(dim3 d) { return {d.x, d.y, d.z}; }
 
 }  // namespace
 
@@ -253,8 +251,7 @@ SCULLER_EXPORT_C cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* confi
       case cudaLaunchAttributePreferredSharedMemoryCarveout:
       case cudaLaunchAttributeMemSyncDomain:
       case cudaLaunchAttributeMemSyncDomainMap:
-      case cudaLaunchAttributeSynchronizationPolicy:
-        break;
+      case cudaLaunchAttributeSynchronizationPolicy: break;
       default:
         return not_supported("cudaLaunchKernelExC",
                              ("launch attribute " + std::to_string(attribute.id)).c_str());

@@ -17,9 +17,7 @@ namespace sculler::emu::cudart {
 cudaError_t finish(int code);
 // As finish(), after telling the VM that `function` is not known.
 cudaError_t not_supported(const char* function, const char* why = "");
-inline cudaError_t finish(cudaError_t code) {
-  return finish(static_cast<int>(code));
-}
+inline cudaError_t finish(cudaError_t code) { return finish(static_cast<int>(code)); }
 
 // The device that cudaSetDevice chose for this thread. use_device() refuses a second one: a process
 // is one rank.
@@ -39,8 +37,6 @@ template <class Handle>
 Handle handle_of(uint64_t number) {
   return reinterpret_cast<Handle>(number);
 }
-inline uint64_t address(const void* pointer) {
-  return reinterpret_cast<uint64_t>(pointer);
-}
+inline uint64_t address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 }  // namespace sculler::emu::cudart

@@ -94,8 +94,7 @@ SCULLER_EXPORT_C cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaStreamAttr
     case cudaLaunchAttributeSynchronizationPolicy:
     case cudaLaunchAttributePriority:
     case cudaLaunchAttributeMemSyncDomain:
-    case cudaLaunchAttributeMemSyncDomainMap:
-      return finish(cudaSuccess);
+    case cudaLaunchAttributeMemSyncDomainMap: return finish(cudaSuccess);
     default:
       return not_supported("cudaStreamSetAttribute", ("attribute " + std::to_string(id)).c_str());
   }

@@ -26,17 +26,13 @@ size_t bytes_of(ncclDataType_t type) {
     case ncclInt8:
     case ncclUint8:
     case ncclFloat8e4m3:
-    case ncclFloat8e5m2:
-      return 1;
+    case ncclFloat8e5m2: return 1;
     case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
+    case ncclBfloat16: return 2;
     case ncclInt32:
     case ncclUint32:
-    case ncclFloat32:
-      return 4;
-    default:
-      return 8;
+    case ncclFloat32: return 4;
+    default: return 8;
   }
 }
 
@@ -49,12 +45,8 @@ ncclResult_t group(Body body) {
   const ncclResult_t end = ncclGroupEnd();
   return code != ncclSuccess ? code : end;
 }
-const char* at(const void* base, size_t bytes) {
-  return static_cast<const char*>(base) + bytes;
-}
-char* at(void* base, size_t bytes) {
-  return static_cast<char*>(base) + bytes;
-}
+const char* at(const void* base, size_t bytes) { return static_cast<const char*>(base) + bytes; }
+char* at(void* base, size_t bytes) { return static_cast<char*>(base) + bytes; }
 }  // namespace
 
 SCULLER_EXPORT_C ncclResult_t ncclAllGather(const void* send, void* receive, size_t count,

@@ -11,15 +11,9 @@ namespace {
 
 constexpr uint64_t kHandleUnit = 128;  // ncclGetResourceBufferOffset
 
-ncclTeam_t world_team(const ncclComm& comm) {
-  return {comm.info.n_ranks, comm.info.rank, 1};
-}
-ncclTeam_t lsa_team(const ncclComm& comm) {
-  return {comm.info.n_ranks, comm.info.rank, 1};
-}
-ncclTeam_t rail_team(const ncclComm& comm) {
-  return {1, 0, comm.info.n_ranks};
-}
+ncclTeam_t world_team(const ncclComm& comm) { return {comm.info.n_ranks, comm.info.rank, 1}; }
+ncclTeam_t lsa_team(const ncclComm& comm) { return {comm.info.n_ranks, comm.info.rank, 1}; }
+ncclTeam_t rail_team(const ncclComm& comm) { return {1, 0, comm.info.n_ranks}; }
 
 // Where a requirement's buffer lies in the resource window; `end` moves behind it.
 uint32_t place(uint64_t& end, const ncclDevResourceRequirements_t& need) {
