@@ -107,7 +107,7 @@ Result<GridId> Engine::Impl::launch(const LaunchRequest& r) {
   g.n_blocks = static_cast<uint32_t>(blocks);
   g.threads = static_cast<uint32_t>(threads);
   g.warps_per_block = (g.threads + vm::kWarpSize - 1) / vm::kWarpSize;
-  g.order = scheduler.admission(g.n_blocks);
+  g.order = scheduler.admission(g.n_blocks, limit);
   g.shared_bytes = shared;
   g.block_registers = block_registers(k, g.threads);
   g.block_shared = round_up(static_cast<uint32_t>(shared) + config.limits.shared_reserved, 128);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -15,7 +16,10 @@ namespace sculler::emu {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kRedZone = 256;  // at least, behind each allocation
+constexpr uint64_t kRedZone = 256;             // at least, behind each allocation
+constexpr uint64_t kWide = uint64_t{2} << 20;  // alignment where there is room
+constexpr uint64_t kMaxGuard = uint64_t{1} << 30;
+constexpr uint64_t kHuge = uint64_t{1} << 20;  // from here on an allocation gets large pages
 constexpr uint8_t kPoison = 0xa5;
 
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
@@ -24,13 +28,21 @@ uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * 
 class Arena {
  public:
   void reset(Address begin, Address end) {
-    bump_ = begin;
+    begin_ = used_ = bump_ = begin;
     end_ = end;
   }
-  Address take(uint64_t bytes, uint64_t align) {
+  // `guard`: bytes to keep clear on both sides.
+  Address take(uint64_t bytes, uint64_t align, uint64_t guard) {
+    const Address wide = round_up(std::max(bump_, used_ + guard), std::max(align, kWide));
+    if (wide >= bump_ && bytes + guard <= end_ && wide <= end_ - bytes - guard &&
+        wide - begin_ < (end_ - begin_) / 4 * 3) {
+      used_ = wide + bytes;
+      bump_ = used_ + guard;
+      return wide;
+    }
     const Address at = round_up(bump_, align);
     if (at >= bump_ && bytes <= end_ && at <= end_ - bytes) {
-      bump_ = at + bytes;
+      used_ = bump_ = at + bytes;
       return at;
     }
     for (auto it = free_.begin(); it != free_.end(); ++it) {
@@ -60,7 +72,8 @@ class Arena {
   }
 
  private:
-  Address bump_ = 0, end_ = 0;
+  // Up to used_ memory was handed out, up to bump_ it or its guard reaches.
+  Address begin_ = 0, used_ = 0, bump_ = 0, end_ = 0;
   std::map<Address, uint64_t> free_;
 };
 
@@ -90,51 +103,51 @@ struct Memory::Impl {
   Arena arenas[kMaxRanks][3];            // device, nccl, host
   int fds[kMaxRanks];
   uint64_t granule_bytes = 0;
-  Finding finding;  // what the last check() found
+  uint64_t limit = 0;                // bytes that a rank may have allocated, of device and of host
+  uint64_t used[kMaxRanks][2] = {};  // bytes that are allocated: device, host
+  Finding finding;                   // what the last check() found
 };
 
 Memory::Memory(int n_ranks, uint64_t bytes_per_rank, Observer* observer)
-    : n_ranks_(n_ranks),
-      bytes_(round_up(bytes_per_rank, 2 * kPage)),
-      impl_(std::make_unique<Impl>()) {
-  if (n_ranks < 1 || n_ranks > int(kMaxRanks) || bytes_ == 0 || bytes_ > kRankStride)
+    : n_ranks_(n_ranks), bytes_(kRankStride), impl_(std::make_unique<Impl>()) {
+  if (n_ranks < 1 || n_ranks > int(kMaxRanks) || bytes_per_rank == 0 || bytes_per_rank > bytes_)
     throw std::runtime_error("emulated memory: 1 to 16 ranks with at most 64 GiB each");
   impl_->observer = observer;
+  impl_->limit = round_up(bytes_per_rank, 2 * kPage);
   impl_->granule_bytes = bytes_ / kGranule * sizeof(uint32_t);
   for (int& fd : impl_->fds) fd = -1;
   for (int r = 0; r < n_ranks; ++r) {
     const Address device = kDeviceBase + uint64_t(r) * kRankStride,
                   host = kHostBase + uint64_t(r) * kRankStride;
-    // Lanes and blocks jump about: large pages where the system lends them.
-    (void)madvise(map_fixed(device, bytes_, -1), bytes_, MADV_HUGEPAGE);
+    map_fixed(device, bytes_, -1);
     const int fd = memfd_create("sculler-host-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     impl_->fds[r] = fd;
-    if (fd < 0 || ftruncate(fd, off_t(bytes_)) != 0 ||
+    if (fd < 0 || ftruncate(fd, off_t(impl_->limit)) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
       throw std::runtime_error(std::string("cannot make the shared host memory: ") +
                                std::strerror(errno));
-    map_fixed(host, bytes_, fd);
-    for (auto& half : granules_) {
+    map_fixed(host, impl_->limit, fd);
+    for (int half = 0; half < 2; ++half) {
       void* p = mmap(nullptr, impl_->granule_bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (p == MAP_FAILED) throw std::runtime_error("cannot map the allocation table");
-      half[r] = static_cast<uint32_t*>(p);
+      granules_[half][r] = static_cast<uint32_t*>(p);
     }
-    const Address middle = device + round_up(bytes_ / 2, kPage);
+    const Address middle = device + bytes_ / 2;
     impl_->arenas[r][0].reset(device + kPage, middle);
     impl_->arenas[r][1].reset(middle, device + bytes_);
-    impl_->arenas[r][2].reset(host + kPage, host + bytes_);
+    impl_->arenas[r][2].reset(host + kPage, host + impl_->limit);
   }
   table_ = impl_->table.data();
 }
 
 Memory::~Memory() {
   for (int r = 0; r < n_ranks_; ++r) {
-    munmap(reinterpret_cast<void*>(kDeviceBase + uint64_t(r) * kRankStride), bytes_);  // NOLINT
-    munmap(reinterpret_cast<void*>(kHostBase + uint64_t(r) * kRankStride), bytes_);    // NOLINT
+    munmap(reinterpret_cast<void*>(kDeviceBase + uint64_t(r) * kRankStride), bytes_);      // NOLINT
+    munmap(reinterpret_cast<void*>(kHostBase + uint64_t(r) * kRankStride), impl_->limit);  // NOLINT
     if (impl_->fds[r] >= 0) close(impl_->fds[r]);
-    for (auto& half : granules_)
-      if (half[r] != nullptr) munmap(half[r], impl_->granule_bytes);
+    for (int half = 0; half < 2; ++half)
+      if (granules_[half][r] != nullptr) munmap(granules_[half][r], impl_->granule_bytes);
   }
 }
 
@@ -145,8 +158,10 @@ Result<Address> Memory::allocate(int rank, uint64_t bytes, Allocation::Kind kind
   align = round_up(align < kGranule ? kGranule : align, kGranule);
   const bool host = kind == Allocation::Kind::kPinned || kind == Allocation::Kind::kManaged;
   const int arena = host ? 2 : kind == Allocation::Kind::kNccl ? 1 : 0;
-  const uint64_t span = bytes > bytes_ ? bytes : round_up(bytes + kRedZone, kGranule);
-  const Address begin = bytes > bytes_ ? 0 : impl_->arenas[rank][arena].take(span, align);
+  const bool fits = bytes <= impl_->limit - impl_->used[rank][host];
+  const uint64_t span = fits ? round_up(bytes + kRedZone, kGranule) : 0;
+  const Address begin =
+      fits ? impl_->arenas[rank][arena].take(span, align, std::min(span, kMaxGuard)) : 0;
   if (begin == 0)
     return fail(ErrorCode::kInternal,
                 "out of emulated memory on rank " + std::to_string(rank) + ": " +
@@ -163,6 +178,11 @@ Result<Address> Memory::allocate(int rank, uint64_t bytes, Allocation::Kind kind
   uint32_t* granules = granules_[host][rank];
   for (uint64_t g = (begin - base) / kGranule; g < (begin - base + span) / kGranule; ++g)
     granules[g] = id;
+  impl_->used[rank][host] += bytes;
+  // Lanes and blocks jump about: large pages where the system lends them.
+  if (!host && bytes >= kHuge)
+    (void)madvise(reinterpret_cast<void*>(begin / kPage * kPage),  // NOLINT
+                  round_up(bytes, kPage), MADV_HUGEPAGE);
   std::memset(reinterpret_cast<void*>(begin), zeroed ? 0 : kPoison, bytes);  // NOLINT
   if (impl_->observer != nullptr) impl_->observer->allocated(rank, begin, bytes, zeroed);
   return begin;
@@ -176,8 +196,17 @@ Status Memory::release(int rank, Address address) {
                 "free each allocation once, with the pointer that it returned");
   a->live = false;
   const int arena = address >= kHostBase ? 2 : a->kind == Allocation::Kind::kNccl ? 1 : 0;
+  impl_->used[rank][address >= kHostBase ? 1 : 0] -= a->bytes;
   impl_->arenas[rank][arena].give(a->begin, round_up(a->bytes + kRedZone, kGranule));
-  std::memset(reinterpret_cast<void*>(a->begin), kPoison, a->bytes);  // NOLINT
+  // No access passes any more. Device memory goes back to the system: addresses are used again
+  // last.
+  if (arena == 2) {
+    std::memset(reinterpret_cast<void*>(a->begin), kPoison, a->bytes);  // NOLINT
+  } else if (const Address first = round_up(a->begin, kPage),
+             end = (a->begin + a->bytes) / kPage * kPage;
+             first < end) {
+    (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);  // NOLINT
+  }
   if (impl_->observer != nullptr) impl_->observer->freed(a->begin, a->bytes);
   return {};
 }
@@ -216,7 +245,29 @@ std::string Memory::describe(Address address) const {
   if (a == nullptr && address >= kGranule) a = at(address - kGranule);  // just behind one
   char hex[32];
   std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address));
-  if (a == nullptr) return std::string(hex) + ", which no allocation holds";
+  if (a == nullptr) {
+    // The nearest allocation of the same range is the likely one.
+    const auto next = impl_->by_begin.upper_bound(address);
+    const Allocation* near = nullptr;
+    uint64_t distance = 2 * kMaxGuard;
+    if (next != impl_->by_begin.end() && next->first - address < distance) {
+      near = impl_->table[next->second];
+      distance = next->first - address;
+    }
+    const bool before = near != nullptr;
+    if (next != impl_->by_begin.begin()) {
+      const Allocation* last = impl_->table[std::prev(next)->second];
+      if (address - last->begin - last->bytes < distance) {
+        return last->name + " of rank " + std::to_string(last->rank) + " + " +
+               std::to_string(address - last->begin) + " (it ends at " +
+               std::to_string(last->bytes) + (last->live ? ")" : ") (freed)");
+      }
+    }
+    if (before)
+      return std::to_string(distance) + " bytes before " + near->name + " of rank " +
+             std::to_string(near->rank);
+    return std::string(hex) + ", which no allocation holds";
+  }
   std::string text =
       a->name + " of rank " + std::to_string(a->rank) + " + " + std::to_string(address - a->begin);
   if (address - a->begin >= a->bytes) text += " (it ends at " + std::to_string(a->bytes) + ")";

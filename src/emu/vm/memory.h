@@ -9,9 +9,9 @@
 //   local memory, resolved per thread
 //
 // kRankStride is a multiple of 4 GiB, as NCCL's `lsaFlatBase + rank * stride4G` needs. A rank's
-// kNccl allocations lie in the upper half of its heap, so that ranks which call ncclMemAlloc with
-// the same sizes in the same order get the same offsets whatever else they allocate. One Memory a
-// process: the addresses are fixed.
+// kNccl allocations lie in the upper half of its range, so that ranks which call ncclMemAlloc with
+// the same sizes in the same order get the same offsets whatever else they allocate. The range is
+// address space: a limit of its own says how much can be allocated. One Memory a process.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // 256-byte aligned (or `align`), a red zone behind each; fresh memory is poisoned with 0xa5
-  // unless zeroed.
+  // Poisoned with 0xa5 unless zeroed. 2 MiB aligned, as far from its neighbours as the larger one
+  // is long (at most 1 GiB); 256-byte aligned (or `align`) where address space runs short.
   Result<Address> allocate(int rank, uint64_t bytes, Allocation::Kind kind, std::string name,
                            bool zeroed = false, uint64_t align = 256);
   Status release(int rank, Address address);
@@ -97,7 +97,7 @@ class Memory {
     return id == 0 ? nullptr : table_[id];
   }
   int n_ranks_ = 0;
-  uint64_t bytes_ = 0;
+  uint64_t bytes_ = 0;                        // of address space
   uint32_t* granules_[2][kMaxRanks] = {};     // allocation id a granule, 0 = none
   const Allocation* const* table_ = nullptr;  // by id
   std::unique_ptr<Impl> impl_;

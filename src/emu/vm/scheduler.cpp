@@ -9,6 +9,8 @@ namespace {
 constexpr uint64_t kQuantum = 96;  // instructions, round robin
 constexpr uint64_t kPriorityQuantum = 512;
 constexpr uint32_t kMostShuffled = 1u << 22;  // blocks
+constexpr uint32_t kWindow = 16;              // blocks that may start in any order
+constexpr uint64_t kAscendingOf = 4;          // one grid in so many starts its blocks in order
 
 }  // namespace
 
@@ -93,14 +95,23 @@ void Scheduler::remove_rank(int rank) {
   filter([rank](const Warp& w) { return w.rank != rank; });
 }
 
-std::vector<uint32_t> Scheduler::admission(uint32_t n_blocks) {
+std::vector<uint32_t> Scheduler::admission(uint32_t n_blocks, uint64_t resident) {
   std::vector<uint32_t> order;
-  const bool shuffled =
+  const bool drawn =
       schedule_.kind == ScheduleKind::kRandom || schedule_.kind == ScheduleKind::kPriority;
-  if (!shuffled || n_blocks > kMostShuffled) return order;
+  if (!drawn || n_blocks > kMostShuffled) return order;
+  if (random_.below(kAscendingOf) == 0) return order;
   order.resize(n_blocks);
   std::iota(order.begin(), order.end(), 0u);
-  for (uint32_t k = n_blocks; k > 1; --k) std::swap(order[k - 1], order[random_.below(k)]);
+  const auto full = static_cast<uint32_t>(std::clamp<uint64_t>(resident, 1, n_blocks));
+  for (uint32_t begin = 0; begin < n_blocks;) {
+    // A window that crossed a multiple of what is resident would let a block in that hardware would
+    // keep waiting.
+    const uint32_t size = std::min({kWindow, n_blocks - begin, full - begin % full});
+    for (uint32_t k = size; k > 1; --k)
+      std::swap(order[begin + k - 1], order[begin + random_.below(k)]);
+    begin += size;
+  }
   return order;
 }
 

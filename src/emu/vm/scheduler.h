@@ -35,8 +35,10 @@ class Scheduler {
   void put_back(Warp& w, bool yielded);
   void remove_rank(int rank);
   [[nodiscard]] size_t size() const;
-  // The order in which the blocks of a grid become resident; empty = 0, 1, 2 ...
-  std::vector<uint32_t> admission(uint32_t n_blocks);
+  // The order in which the blocks of a grid become resident; empty = 0, 1, 2 ... Nearly ascending,
+  // as hardware has it: where `resident` blocks fit at once, those are the first ones in every
+  // order.
+  std::vector<uint32_t> admission(uint32_t n_blocks, uint64_t resident);
 
  private:
   template <class Keep>

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "emu/vm/harness.h"
+#include "emu/vm/scheduler.h"
 
 namespace sculler::emu {
 namespace {
@@ -155,6 +157,52 @@ TEST(Faults, OutOfBoundsNamesTheAllocation) {
   EXPECT_EQ(job.finish(), Stop::kIdle);
 }
 
+TEST(Faults, FarBehindAnAllocationIsNobodys) {
+  Job job;
+  Memory& memory = job.engine->memory();
+  struct Range {
+    Address begin;
+    uint64_t bytes;
+  };
+  std::vector<Range> ranges;
+  const Allocation::Kind kinds[] = {Allocation::Kind::kDevice, Allocation::Kind::kNccl};
+  for (const uint64_t bytes : {4u, 524288u, 3u << 20, 64u, 20u << 20, 1000u}) {
+    for (const Allocation::Kind kind : kinds) {
+      const auto at = memory.allocate(0, bytes, kind, "buffer");
+      ASSERT_TRUE(at);
+      EXPECT_EQ(*at % (2u << 20), 0u);
+      ranges.push_back({*at, bytes});
+    }
+  }
+  for (const Range& r : ranges) {
+    for (const uint64_t away : {uint64_t{0}, uint64_t{256}, r.bytes / 2, r.bytes - 1}) {
+      const Allocation* behind = memory.find(r.begin + r.bytes + away);
+      EXPECT_TRUE(behind == nullptr || behind->begin == r.begin) << r.bytes << ' ' << away;
+      EXPECT_EQ(memory.find(r.begin - 1 - away), nullptr) << r.bytes << ' ' << away;
+      EXPECT_NE(memory.check(0, r.begin + r.bytes + away, 1), nullptr);
+    }
+  }
+  EXPECT_EQ(memory.describe(ranges[2].begin + 700000),
+            "buffer of rank 0 + 700000 (it ends at 524288)");
+  EXPECT_EQ(memory.describe(ranges[2].begin - 2), "2 bytes before buffer of rank 0");
+}
+
+TEST(Faults, MemoryRunsOutAtItsLimitAndComesBack) {
+  EngineConfig config;
+  config.limits.memory_bytes = uint64_t{64} << 20;
+  Job job(config);
+  Memory& memory = job.engine->memory();
+  EXPECT_FALSE(memory.allocate(0, uint64_t{65} << 20, Allocation::Kind::kDevice, "large"));
+  for (int round = 0; round < 330; ++round) {  // more than the range holds with its guards
+    auto a = memory.allocate(0, uint64_t{40} << 20, Allocation::Kind::kDevice, "a");
+    ASSERT_TRUE(a) << round;
+    EXPECT_FALSE(memory.allocate(0, uint64_t{40} << 20, Allocation::Kind::kNccl, "b"));
+    ASSERT_TRUE(memory.release(0, *a));
+  }
+  for (int n = 0; n < 20000; ++n)
+    ASSERT_TRUE(memory.allocate(0, 16, Allocation::Kind::kDevice, "small")) << n;
+}
+
 TEST(Faults, OtherRanksMemory) {
   EngineConfig config;
   config.n_ranks = 2;
@@ -254,6 +302,47 @@ TEST(Stall, GridLargerThanTheMachineThatSpins) {
   auto refused = job.try_launch(0, "spin_on_last", 65, 64, 0, true, flag);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().key, "cudaErrorCooperativeLaunchTooLarge");
+}
+
+TEST(Stall, NoScheduleLetsTheLastBlockInEarly) {
+  for (const ScheduleKind kind : {ScheduleKind::kRandom, ScheduleKind::kPriority}) {
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      EngineConfig config;
+      config.limits.sms = 1;
+      config.schedule = {kind, seed, 0};
+      Job job(config);
+      job.load("basic.ptx");
+      auto* flag = job.allocate<int>(1);
+      job.launch(0, "spin_on_last", 64, 64, flag);  // an SM holds 32
+      EXPECT_EQ(job.finish(50'000'000), Stop::kStalled) << seed;
+    }
+  }
+}
+
+TEST(Admission, IsNearlyAscending) {
+  int shuffled = 0, ascending = 0;
+  for (uint64_t seed = 1; seed <= 64; ++seed) {
+    vm::Scheduler scheduler(Schedule{ScheduleKind::kRandom, seed, 0});
+    const std::vector<uint32_t> order = scheduler.admission(264, 132);
+    if (order.empty()) {
+      ++ascending;
+      continue;
+    }
+    ASSERT_EQ(order.size(), 264u);
+    std::vector<bool> seen(264);
+    bool moved = false;
+    for (uint32_t k = 0; k < 264; ++k) {
+      seen[order[k]] = true;
+      moved = moved || order[k] != k;
+      EXPECT_EQ(order[k] < 132, k < 132) << seed;
+      EXPECT_LT(order[k] > k ? order[k] - k : k - order[k], 16u) << seed;
+    }
+    EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](bool b) { return b; }));
+    shuffled += moved ? 1 : 0;
+  }
+  EXPECT_GT(ascending, 4);
+  EXPECT_GT(shuffled, 32);
+  EXPECT_TRUE(vm::Scheduler(Schedule{}).admission(264, 132).empty());
 }
 
 TEST(Determinism, SameSeedSameInstructionCount) {
