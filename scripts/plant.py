@@ -123,20 +123,12 @@ def print_table(rows, heads):
         print("  ".join([str(cell).ljust(width) for cell, width in zip(row, widths)] + [str(row[-1])]), flush=True)
 
 
-def place_of(verdict):
-    """file:line of a verdict; of a failed call on the host only what the candidate printed about it."""
-    if verdict.get("where"):
-        return verdict["where"]
-    printed = re.search(r"candidate\.cu:[1-9][0-9]*(?=:)", " ".join(verdict.get("notes", [])))
-    return f"{printed[0]} (printed)" if printed else ""
-
-
 def lacks(verdict):
     """What the verdict should say and does not."""
     missing = []
     if verdict.get("rank", -1) < 0:
         missing.append("rank")
-    if not re.match(r"[^:]+:[1-9][0-9]*\b", place_of(verdict)):
+    if not re.match(r"[^:]+:[1-9][0-9]*\b", verdict.get("where", "")):
         missing.append("line")
     if len(verdict.get("message", "").split()) < 3:
         missing.append("message")
@@ -202,7 +194,7 @@ def run_plants(a, sources):
         ok, words = judge(plant, wanted, v)
         bad += not ok
         rows.append((cls, f"{plant.seed}:{plant.line}", plant.what, wanted, v["status"], words, v.get("rank", -1),
-                     place_of(v) or "-", v.get("message", "") + " | advice: " + (v.get("advice", "") or "-")))
+                     v.get("where") or "-", v.get("message", "") + " | advice: " + (v.get("advice", "") or "-")))
     print_table(rows, ("class", "site", "what", "wanted", "got", "", "rank", "where", "message"))
     print(f"{len(rows)} plants, {len(rows) - bad} as wanted, {bad} not; seed {a.seed}, {time.monotonic() - begin:.0f} s")
     return 1 if bad or not rows else 0

@@ -47,7 +47,7 @@ LAST = slice(-1, None)
 FIRST = slice(0, 1)
 TILED = r"tile_store|kernel_fused"
 LSA = r"tile_store|kernel_fused|split_phase|odd_rows"
-NO_LINE = ("line",)  # what a host call does, and what nobody wrote, has none
+NO_LINE = ("line",)  # what a host call does has none
 
 # The harness orders the start of an iteration, so only the last barrier of a kernel closes it.
 CLOSING = r"^( *)barrier\.sync\(ncclCoopCta\(\), cuda::memory_order_acq_rel\);"
@@ -85,12 +85,10 @@ WRONG_PEER = [
     Edit("peer off by one", r"\(rank \+ 1 \+ job / pieces\)", "(rank + job / pieces)", "split_phase"),
     Edit("peer off by one", r"\(shape\.rank \+ d\) % shape\.n_ranks\] \+", "(shape.rank + d - 1) % shape.n_ranks] +", "kernel_fused"),
     Edit("peer off by one", r"static_cast<size_t>\(shape\.rank\) \+ 1 \+ d\)", "static_cast<size_t>(shape.rank) + d)",
-         "copy_engine_pipeline"),
+         "copy_engine_pipeline", may_lack=NO_LINE),
     Edit("own address for every peer", r"static_cast<__nv_bfloat16\*>\(buffers\.c\[r\]\)",
          "static_cast<__nv_bfloat16*>(buffers.c[st->shape.rank])", LSA),
 ]
-for _edit in WRONG_PEER:  # what should have been written was written elsewhere, or nowhere
-    _edit.may_lack = NO_LINE
 
 # The rank that does not arrive still waits, so that nothing but the deadlock is wrong.
 MUTE = r"""\1if ({}) barrier.wait(ncclCoopCta(), cuda::memory_order_acq_rel); else barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);"""
@@ -192,6 +190,8 @@ BOUNDS = [
     Edit("last element one too far", r"\(shape\.first_row \+ row\) \* shape\.n \+ column\] = value",
          "(shape.first_row + row) * shape.n + column + (row == shape.rows - 1 && column == shape.n - 1 && shape.rank == "
          "shape.n_ranks - 1)] = value", "odd_rows"),
+    Edit("tiles far behind the window", r"peers\.c\[to\] \+ shape\.first_row \* shape\.n",
+         "peers.c[to] + 3 * shape.s * shape.n / 2", "tile_store"),
     Edit("slice behind the window", r"(reinterpret_cast<uint4\*>\(peers\.c\[peer\]\) \+ first_unit)", r"\1 + units * (n_ranks - rank)",
          "split_phase"),
     Edit("rows behind the window", r"^( *)shape\.first_row \* shape\.n\);", r"\1shape.s * shape.n);",
@@ -215,10 +215,10 @@ ALLOCATE = """  {
     planted_read<<<1, 64, 0, static_cast<cudaStream_t>(st->rank.stream)>>>(planted, planted + 512);
     GA_TRY(cudaGetLastError());
   }"""
-# A counter that is not cleared is no site: what it miscounts is a race as well, and that is told first.
 UNINITIALISED = [
     Edit("tile of A is not loaded", r"^ *load_tile<TILE_M>\(to, .*;$", "", TILED),
     Edit("tile of B is not loaded", r"^ *load_tile<TILE_N>\(to .*,\n.*;$", "", TILED),
+    Edit("counter is not cleared", r"^ *GA_TRY\(cudaMemset\(st->(?:counters|finished), 0, .*$", "", TILED),
     with_kernel("scratch read, never written", READ.format(body="to[threadIdx.x] = 2.0f * from[threadIdx.x];"), ALLOCATE,
                 "split_phase|odd_rows|copy_engine_pipeline"),
     with_kernel("shared memory read, never written", READ.format(

@@ -54,6 +54,7 @@ Comparison compare_host(const BufferSpec& b, const void* data, const ExpectedBuf
     if (!(error <= std::numeric_limits<double>::max())) finite = false;
     else {
       squares += error * error;
+      if (c.worst < 0 || error > c.max_abs) c.worst = static_cast<int64_t>(i);
       c.max_abs = std::max(c.max_abs, error);
     }
     if (!(error <= c.cap)) {

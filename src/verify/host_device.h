@@ -46,13 +46,13 @@ class HostDevice : public Device {
   }
   [[nodiscard]] void* at(int rank, int set, int buffer) const;
   const JobSpec& job_;
+  Reference& reference_;
 
  private:
   [[nodiscard]] std::size_t index(int rank, int set, int buffer) const;
   // The bytes of an input, kept where they are small: emulated jobs fill the same contents again
   // and again. Null where they are not kept.
   const std::vector<std::byte>* kept_input(int rank, int buffer, int content);
-  Reference& reference_;
   std::vector<void*> mapped_;
   std::map<uint64_t, std::vector<std::byte>> inputs_;  // by stream key
   uint64_t inputs_bytes_ = 0;

@@ -116,8 +116,9 @@ struct Comparison {
   int64_t first_bad = -1;
   uint64_t unwritten = 0;  // elements that still hold the poison
   int64_t first_unwritten = -1;
-  double cap = 0;  // largest error that is not bad: the job's max_abs, or more where expected
-                   // values are large
+  int64_t worst = -1;  // element of max_abs
+  double cap = 0;      // largest error that is not bad: the job's max_abs, or more where expected
+                       // values are large
   // NaN-safe: false where a comparison with NaN is.
   [[nodiscard]] bool passes(const Tolerance& tolerance) const;
 };

@@ -461,18 +461,32 @@ struct Session::Impl {
           outcome.buffer = buffer.name;
         }
         if (passes) continue;
-        return incorrect(r, buffer, c, number);
+        incorrect(r, buffer, c, number);
+        const bool unwritten = c.unwritten != 0;
+        const int64_t element = unwritten ? c.first_unwritten : c.bad != 0 ? c.first_bad : c.worst;
+        blame(r, set, static_cast<int>(b), element, unwritten, content);
+        return false;
       }
       auto changed = device.changed_inputs(r, set, content);
       if (!changed) return internal(changed.error());
       if (*changed != 0) {
-        return stop(status::kIncorrect, r,
-                    rank_text(r) + ", iteration " + std::to_string(number) + ": " +
-                        std::to_string(*changed) + " input elements were changed",
-                    "inputs are read-only: write to outputs or to memory of your own");
+        stop(status::kIncorrect, r,
+             rank_text(r) + ", iteration " + std::to_string(number) + ": " +
+                 std::to_string(*changed) + " input elements were changed",
+             "inputs are read-only: write to outputs or to memory of your own");
+        blame(r, set, -1, -1, false, content);
+        return false;
       }
     }
     return true;
+  }
+
+  void blame(int r, int set, int buffer, int64_t element, bool unwritten, int content) {
+    auto found = device.blame(r, set, buffer, element, unwritten, content);
+    if (!found) return;
+    outcome.where = std::move(found->where);
+    if (!found->message.empty()) outcome.message += "; " + found->message;
+    if (!found->advice.empty()) outcome.advice = std::move(found->advice);
   }
 
   bool incorrect(int r, const BufferSpec& buffer, const Comparison& c, int number) {

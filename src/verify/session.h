@@ -65,6 +65,18 @@ class Device {
   [[nodiscard]] virtual bool real_time() const { return true; }
   // emu: virtual time of the region that just ended, 0 if unknown.
   virtual uint64_t virtual_latency_ns() { return 0; }
+  // emu: who is to blame for an element that is wrong, or that nobody wrote (`unwritten`); for an
+  // input that was changed, `element` is -1. Asked when the job has failed already.
+  struct Blame {
+    std::string where;    // "ring.cu:84"; empty where no line is known
+    std::string message;  // goes behind the verdict's own
+    std::string advice;   // instead of the verdict's own; empty: none
+  };
+  virtual std::optional<Blame> blame(int rank, int set, int buffer, int64_t element, bool unwritten,
+                                     int content) {
+    (void)rank, (void)set, (void)buffer, (void)element, (void)unwritten, (void)content;
+    return std::nullopt;
+  }
   // emu: Run is about to be sent / every Done arrived, nothing is compared yet; a finding ends the
   // job.
   virtual void region_opens(int iteration, int set) { (void)iteration, (void)set; }

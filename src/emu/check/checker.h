@@ -21,6 +21,16 @@ struct CheckerConfig {
   std::function<std::string(Address)> describe;
 };
 
+// What a checker also remembers; asked only when something is wrong already.
+class WriteHistory {
+ public:
+  virtual ~WriteHistory() = default;
+  // Who wrote the byte at `address` last since it was allocated or reset; false where nobody did,
+  // or where races are not followed.
+  virtual bool last_writer(Address address, Finding::Side* writer) const = 0;
+};
+
+// A WriteHistory too.
 std::unique_ptr<Observer> make_checker(CheckerConfig config = {});
 
 }  // namespace sculler::emu

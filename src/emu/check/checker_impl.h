@@ -86,7 +86,7 @@ struct Known {
   uint32_t slot = 0, warp = 0, count = 0;
 };
 
-class Checker final : public Observer {
+class Checker final : public Observer, public WriteHistory {
  public:
   explicit Checker(CheckerConfig config);
 
@@ -106,6 +106,7 @@ class Checker final : public Observer {
   void allocated(int rank, Address begin, uint64_t bytes, bool zeroed) override;
   void freed(Address begin, uint64_t bytes) override;
   void finding(Finding finding) override;
+  bool last_writer(Address address, Finding::Side* writer) const override;
   [[nodiscard]] const std::vector<Finding>& findings() const override { return findings_; }
   [[nodiscard]] uint64_t sync_hash() const override { return sync_hash_; }
 

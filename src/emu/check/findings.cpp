@@ -31,6 +31,21 @@ Finding::Side Checker::side(ActorId id, const Record& record) const {
   return out;
 }
 
+bool Checker::last_writer(Address address, Finding::Side* writer) const {
+  const Granule* granule = global_.peek(address);
+  if (granule == nullptr) return false;
+  const Cell* cell = &granule->cell;
+  auto offset = static_cast<uint32_t>(address % kGranule);
+  for (uint32_t part = kGranule / 4; (cell->write & kSplit) != 0; part /= 4) {
+    cell = &quads_[cell->write][offset / part];
+    offset %= part;
+  }
+  if (cell->write == 0) return false;
+  const Record& record = records_[cell->write];
+  *writer = side(record.actor, record);
+  return true;
+}
+
 std::string Checker::describe(const Actor& actor, uint32_t offset) const {
   const Address at = place_.granule + offset;
   if (place_.space == MemorySpace::kShared) {

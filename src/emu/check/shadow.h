@@ -121,6 +121,14 @@ class GlobalShadow {
       return materialise(region, index);
     return table[index]->granules.data();
   }
+  // The granule of `address`; null where nobody has touched its page.
+  [[nodiscard]] const Granule* peek(Address address) const {
+    const uint32_t region = region_of(address);
+    if (region == kNone || tables_[region] == nullptr) return nullptr;
+    const Page* page = tables_[region][(address & (kRankStride - 1)) / kPage];
+    return page == nullptr || page == fresh() ? nullptr
+                                              : &page->granules[address % kPage / kGranule];
+  }
   // Forgets all about [begin, begin + bytes); what was never written there then reads as such
   // unless `written`.
   void reset(Address begin, uint64_t bytes, bool written, Quads& quads);

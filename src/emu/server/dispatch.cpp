@@ -76,7 +76,13 @@ struct Server::Serve : Server::ServeMemory {
     launch.cooperative = m.cooperative;
     launch.params = m.params;
     launch.stream = m.stream;
-    return answer(machine.launch(host, std::move(launch)));
+    const Outcome outcome = machine.launch(host, std::move(launch));
+    if (outcome.error != 0) {
+      rank.report.launch_error = machine.explain(host.rank);
+      rank.report.launch_code = outcome.error;
+      rank.report.launch_kernel = id;
+    }
+    return answer(outcome);
   }
   Answer operator()(const wire::HostFunction& m) const {
     return answer(machine.launch_host_function(host, m.stream, m.function, m.argument));

@@ -144,10 +144,8 @@ verify::Ranks::Event VmRanks::receive(uint64_t deadline_ns) {
           quiet &= ranks_[r].events.empty();
         }
         if (quiet && server_.settled()) {
-          if (auto found = judge(machine_, observer_, server_, job_.n_ranks);
-              found && found->status != verify::status::kUninitialised) {
+          if (auto found = judge(machine_, observer_, server_, job_.n_ranks))
             return stopped(std::move(*found));
-          }
           return stopped(deadlock(machine_, observer_));
         }
         break;
@@ -158,7 +156,11 @@ verify::Ranks::Event VmRanks::receive(uint64_t deadline_ns) {
 
 VmDevice::VmDevice(const verify::JobSpec& job, verify::Reference& reference, Machine& machine,
                    Observer* observer, Server& server)
-    : HostDevice(job, reference), machine_(machine), observer_(observer), server_(server) {}
+    : HostDevice(job, reference),
+      machine_(machine),
+      observer_(observer),
+      history_(dynamic_cast<const WriteHistory*>(observer)),
+      server_(server) {}
 
 Result<void*> VmDevice::map(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
                             rank::UniqueFd) {
@@ -265,11 +267,7 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options,
       outcome = std::move(*found);
     }
   }
-  if (outcome.status == verify::status::kLaunchError && outcome.rank >= 0) {
-    const std::string why = readable(server.report(outcome.rank).launch_error);
-    if (!why.empty() && outcome.message.find(why) == std::string::npos)
-      outcome.message += ": " + why;
-  }
+  if (outcome.status == verify::status::kLaunchError) add_launch(machine, server, outcome);
   if (outcome.findings.empty() && observer != nullptr) {
     outcome.findings = describe(machine.engine(), observer->findings());
   }

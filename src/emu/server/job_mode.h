@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "emu/check/checker.h"
 #include "emu/server/options.h"
 #include "emu/server/server.h"
 #include "verify/host_device.h"
@@ -46,6 +47,8 @@ class VmDevice final : public verify::HostDevice {
   [[nodiscard]] bool real_time() const override { return false; }
   void region_opens(int iteration, int set) override;
   std::optional<verify::Outcome> region_closed(int iteration) override;
+  std::optional<Blame> blame(int rank, int set, int buffer, int64_t element, bool unwritten,
+                             int content) override;
 
  protected:
   Result<void*> map(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
@@ -53,8 +56,15 @@ class VmDevice final : public verify::HostDevice {
   void written(int rank, void* data, uint64_t bytes, bool poison) override;
 
  private:
+  std::optional<Blame> blame_input(int rank, int set);
+  Blame blame_unwritten(int rank, int set, int buffer, int64_t element);
+  // Who wrote that element last, other than the harness.
+  bool writer_of(int rank, int set, int buffer, uint64_t element, Finding::Side* writer) const;
+  std::string position(int rank, int buffer, int64_t element) const;
+
   Machine& machine_;
   Observer* observer_;
+  const WriteHistory* history_;  // null: not followed
   Server& server_;
   int set_ = 0;  // of the open region
 };

@@ -7,6 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "emu/check/deadlock.h"
+#include "emu/check/report.h"
+
 namespace sculler::emu {
 namespace {
 
@@ -29,47 +32,6 @@ std::string place_in(std::string_view text) {
   return {};
 }
 
-const char* verb(Access access) {
-  switch (access) {
-    case Access::kLoad: return "reads";
-    case Access::kStore: return "writes";
-    case Access::kAtomic: return "updates";
-  }
-  return "touches";
-}
-
-const char* kind_name(Finding::Kind kind) {
-  switch (kind) {
-    case Finding::Kind::kRace: return "race";
-    case Finding::Kind::kRelaxedOrder: return "relaxed-order";
-    case Finding::Kind::kUninitialised: return "uninitialised";
-    case Finding::Kind::kBounds: return "bounds";
-    case Finding::Kind::kWrongRank: return "wrong-rank";
-    case Finding::Kind::kUseAfterFree: return "use-after-free";
-    case Finding::Kind::kMisaligned: return "misaligned";
-    case Finding::Kind::kMisuse: return "misuse";
-  }
-  return "finding";
-}
-
-const char* cure(Finding::Kind kind) {
-  switch (kind) {
-    case Finding::Kind::kRace:
-      return "order them: a barrier, or a release store that the other side acquires";
-    case Finding::Kind::kRelaxedOrder:
-      return "give the barrier or flag between them release and acquire order; relaxed orders "
-             "nothing";
-    case Finding::Kind::kUninitialised:
-      return "write it before it is read, or wait for the peer that writes it";
-    case Finding::Kind::kBounds: return "check the index against the size of the allocation";
-    case Finding::Kind::kWrongRank: return "reach peers' memory through a registered window";
-    case Finding::Kind::kUseAfterFree: return "free it after the last kernel that uses it";
-    case Finding::Kind::kMisaligned: return "align the address to the width of the access";
-    case Finding::Kind::kMisuse: return "see the documentation of the call";
-  }
-  return "";
-}
-
 constexpr std::string_view kHarness = "the harness";  // Machine::harness_touch
 
 // Outputs that nobody wrote are told by the comparison, which counts them.
@@ -77,31 +39,34 @@ bool told_elsewhere(const Finding& finding) {
   return finding.kind == Finding::Kind::kUninitialised && finding.now.what == kHarness;
 }
 
-std::string who(const Engine& engine, const Finding::Side& side) {
-  if (side.what == kHarness && side.access == Access::kLoad) {
-    return "the check of rank " + std::to_string(side.rank) +
-           "'s outputs, made when its stream has completed, reads";
-  }
-  std::string text =
-      side.rank >= 0 ? "rank " + std::to_string(side.rank) : std::string("the harness");
-  if (side.block >= 0) text += " block " + std::to_string(side.block);
-  if (side.warp >= 0) text += " warp " + std::to_string(side.warp);
-  text += std::string(" ") + verb(side.access);
-  const std::string place = place_of(engine, side.code);
-  if (!place.empty()) return text + " at " + place;
-  return side.what.empty() ? text : text + " in " + side.what;
+LocateCode locator(const Engine& engine) {
+  return [&engine](CodeRef code) { return engine.locate(code); };
 }
 
-void put_place(const Engine& engine, CodeRef code, std::string& file, int& line) {
-  if (code.function == 0) return;
-  const Location at = engine.locate(code);
-  if (at.line != 0) {
-    file = base_name(at.file);
-    line = static_cast<int>(at.line);
-  } else if (at.ptx_line != 0) {
-    file = "PTX of " + at.function;
-    line = static_cast<int>(at.ptx_line);
-  }
+// The other side is an access that the completion of a rank's stream does not wait for.
+bool is_late(const Finding& finding) { return by_harness(finding.now); }
+
+std::string late_text(const Finding& finding, const SourcePlace& before) {
+  const Finding::Side& side = finding.before;
+  std::string text =
+      (finding.now.access == Access::kLoad ? "the check of rank " : "the refill of rank ") +
+      std::to_string(finding.now.rank) +
+      (finding.now.access == Access::kLoad
+           ? "'s outputs, made when its stream has completed, reads "
+           : "'s buffers, made when its stream has completed, writes ") +
+      finding.place + ", and " +
+      (finding.kind == Finding::Kind::kRelaxedOrder
+           ? "only relaxed accesses lie between it and what rank "
+           : "nothing orders it after what rank ") +
+      std::to_string(side.rank);
+  if (side.block >= 0) text += " block " + std::to_string(side.block);
+  if (side.warp >= 0) text += " warp " + std::to_string(side.warp);
+  text += side.access == Access::kLoad ? " reads" : " writes";
+  if (before.known()) text += " at " + before.text();
+  else if (!side.what.empty()) text += " in " + side.what;
+  if (!finding.note.empty()) text += ": " + finding.note;
+  if (finding.count > 1) text += ", " + std::to_string(finding.count) + " times";
+  return text;
 }
 
 verify::Outcome make(const char* word, std::string message, std::string advice, int rank,
@@ -116,14 +81,14 @@ verify::Outcome make(const char* word, std::string message, std::string advice, 
 }
 
 verify::Outcome of_finding(const Engine& engine, const Finding& finding, const char* word) {
-  const verify::FindingText text = describe(engine, finding);
-  const bool late = finding.now.what == kHarness;
-  std::string where = place_of(engine, late ? finding.before.code : finding.now.code);
-  return make(word, text.text,
-              late ? "let each rank's stream wait for what its peers store: a closing barrier or "
-                     "flags with release and acquire"
-                   : cure(finding.kind),
-              late ? finding.before.rank : finding.now.rank, std::move(where));
+  const ReportedFinding text = report(finding, locator(engine));
+  const bool late = is_late(finding);
+  const SourcePlace& at = late ? text.before : text.now;
+  return make(word, describe(engine, finding).text,
+              late ? "Let each rank's stream wait for what its peers store: a closing barrier or "
+                     "flags with release and acquire."
+                   : text.advice,
+              late ? text.other_rank : text.rank, at.known() ? at.text() : "");
 }
 
 const char* status_of(const MachineFault& fault) {
@@ -146,10 +111,63 @@ const char* status_of(const MachineFault& fault) {
 
 const char* advice_of(const MachineFault& fault) {
   const std::string_view word = status_of(fault);
-  if (word == status::kOutOfBounds) return cure(Finding::Kind::kBounds);
+  if (word == status::kOutOfBounds) return "check the index against the size of the allocation";
   if (word == status::kUnsupported) return "avoid it, or judge this candidate on hardware";
   if (word == status::kTimeout) return "find the loop that does not end, or raise step_limit";
-  return "see the message";
+  if (fault.kind == MachineFault::Kind::kMismatch) {
+    return "let all ranks of the communicator make the same calls in the same order, with counts "
+           "and types that match";
+  }
+  switch (fault.fault.kind) {
+    case Fault::Kind::kLaunch:
+      return "launch with a configuration that fits the device: threads, registers and shared "
+             "memory of a block";
+    case Fault::Kind::kMisaligned:
+      return "align the address to the width of the access, or use narrower accesses";
+    case Fault::Kind::kAssert: return "find out why the assertion does not hold there";
+    case Fault::Kind::kTrap:
+      return "find out what leads to __trap() there: a wait that took too long, a value that the "
+             "kernel refuses";
+    case Fault::Kind::kIllegalInstruction:
+      return "change the operands or the threads that reach this instruction: see the message for "
+             "what it needs";
+    default: return "find what breaks the kernel at this line";
+  }
+}
+
+// The first line of a kernel.
+std::string beginning_of(const Engine& engine, KernelId kernel) {
+  const std::string& name = engine.info(kernel).name;
+  for (uint32_t function = 1;; ++function) {
+    CodeRef code{function, 0};
+    Location at = engine.locate(code);
+    if (at.function.empty()) return {};
+    if (at.function != name) continue;
+    while (at.line == 0 && at.ptx_line != 0) {
+      ++code.instruction;
+      at = engine.locate(code);
+    }
+    return place_of(engine, at.line != 0 ? code : CodeRef{function, 0});
+  }
+}
+
+std::string launch_advice(int code, const DeviceLimits& limits) {
+  switch (code) {
+    case kCudaCooperativeLaunchTooLarge:
+      return "launch at most as many blocks as "
+             "cudaOccupancyMaxActiveBlocksPerMultiprocessor gives times the " +
+             std::to_string(limits.sms) +
+             " multiprocessors, or use less shared memory, fewer registers or threads a block";
+    case kCudaLaunchOutOfResources:
+      return "use fewer threads or registers a block: __launch_bounds__ makes the compiler obey";
+    case kCudaInvalidConfiguration:
+      return "give every dimension of grid and block at least 1, and a block at most " +
+             std::to_string(limits.threads_per_block) + " threads";
+    default:
+      return "fit the launch to the device and to the kernel's parameters, launch bounds and "
+             "shared memory (at most " +
+             std::to_string(limits.shared_per_block) + " bytes a block)";
+  }
 }
 
 const Finding* first_of(const std::vector<Finding>& findings,
@@ -162,35 +180,36 @@ const Finding* first_of(const std::vector<Finding>& findings,
   return nullptr;
 }
 
-const char* wait_name(WarpState::Wait wait) {
-  switch (wait) {
-    case WarpState::Wait::kRunning: return "runs";
-    case WarpState::Wait::kBarrier: return "waits at a barrier";
-    case WarpState::Wait::kSpin: return "spins";
-    case WarpState::Wait::kGridSync: return "waits for the whole grid";
-    case WarpState::Wait::kNotResident: return "is not resident";
-    case WarpState::Wait::kMbarrier: return "waits at an mbarrier";
-  }
-  return "waits";
-}
-
-std::string describe(Machine& machine, const WarpState& w) {
-  std::string text = "rank " + std::to_string(w.rank) + " kernel " + readable(w.kernel) +
-                     " block " + std::to_string(w.block) + " warp " + std::to_string(w.warp) + " " +
-                     wait_name(w.wait);
-  const std::string place = place_of(machine.engine(), w.code);
-  if (!place.empty()) text += " at " + place;
-  if (w.wait == WarpState::Wait::kSpin) {
-    text += " reading " + std::to_string(w.value) + " from " + machine.memory().describe(w.address);
-  }
-  if (w.wait == WarpState::Wait::kBarrier) {
-    text += " " + std::to_string(w.barrier) + " (" + std::to_string(w.arrived) + " of " +
-            std::to_string(w.expected) + " arrived)";
-  }
-  return text;
-}
-
 }  // namespace
+
+// A read of what nobody ever writes properly comes before the races and faults that it leads to.
+// Where the same memory is raced for as well, somebody writes it, too late: that is the race. A
+// counter is written by those who count: only who else would clear it, a copy or the host, can race
+// for it in that sense.
+const Finding* uninitialised_first(const Memory& memory, const std::vector<Finding>& findings) {
+  const auto is_race = [](const Finding& f) {
+    return f.kind == Finding::Kind::kRace || f.kind == Finding::Kind::kRelaxedOrder;
+  };
+  const auto same_memory = [&](const Finding& a, const Finding& b) {
+    const Allocation* of_a = memory.find(a.address);
+    const Allocation* of_b = memory.find(b.address);
+    if (of_a == nullptr && of_b == nullptr)  // shared memory: of the same kernel
+      return a.now.code.function == b.now.code.function;
+    return of_a == of_b;
+  };
+  for (const Finding& f : findings) {
+    if (is_race(f)) return nullptr;
+    if (f.kind != Finding::Kind::kUninitialised || told_elsewhere(f)) continue;
+    const bool raced = std::any_of(findings.begin(), findings.end(), [&](const Finding& other) {
+      if (!is_race(other) || !same_memory(f, other)) return false;
+      return f.now.access != Access::kAtomic || other.now.block < 0 || other.before.block < 0;
+    });
+    if (!raced) return &f;
+  }
+  return nullptr;
+}
+
+bool by_harness(const Finding::Side& side) { return side.what == kHarness; }
 
 std::string readable(std::string_view text) {
   std::string out;
@@ -252,42 +271,20 @@ std::string schedule_text(const Schedule& schedule) {
 }
 
 std::string place_of(const Engine& engine, CodeRef code) {
-  std::string file;
-  int line = 0;
-  put_place(engine, code, file, line);
-  return file.empty() ? file : file + ":" + std::to_string(line);
+  const SourcePlace place = place_of(code, locator(engine));
+  return place.known() ? place.text() : std::string();
 }
 
 verify::FindingText describe(const Engine& engine, const Finding& finding) {
+  const ReportedFinding reported = report(finding, locator(engine));
   verify::FindingText text;
-  text.kind = kind_name(finding.kind);
-  text.rank = finding.now.rank;
-  put_place(engine, finding.now.code, text.file, text.line);
-  put_place(engine, finding.before.code, text.other_file, text.other_line);
-  text.text = who(engine, finding.now) + " " + finding.place;
-  const bool two =
-      finding.before.rank >= 0 || finding.before.code.function != 0 || !finding.before.what.empty();
-  switch (finding.kind) {
-    case Finding::Kind::kRace:
-      if (two)
-        text.text += ", and nothing orders it after " + who(engine, finding.before) + " there";
-      break;
-    case Finding::Kind::kRelaxedOrder:
-      if (two)
-        text.text += ", and only relaxed atomics lie between it and " +
-                     who(engine, finding.before) + " there";
-      break;
-    case Finding::Kind::kUninitialised: text.text += ", which nothing has written"; break;
-    case Finding::Kind::kBounds: text.text += ", outside of any allocation"; break;
-    case Finding::Kind::kWrongRank:
-      text.text += ", which belongs to another rank and is in no window";
-      break;
-    case Finding::Kind::kUseAfterFree: text.text += ", which has been freed"; break;
-    case Finding::Kind::kMisaligned: text.text += ", which is not aligned for this access"; break;
-    case Finding::Kind::kMisuse: break;
-  }
-  if (!finding.note.empty()) text.text += "; " + finding.note;
-  if (finding.count > 1) text.text += " (" + std::to_string(finding.count) + " times)";
+  text.kind = reported.kind;
+  text.rank = reported.rank;
+  text.text = readable(is_late(finding) ? late_text(finding, reported.before) : reported.text);
+  text.file = reported.now.file;
+  text.line = static_cast<int>(reported.now.line);
+  text.other_file = reported.before.file;
+  text.other_line = static_cast<int>(reported.before.line);
   return text;
 }
 
@@ -311,6 +308,8 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
     outcome.findings = describe(engine, findings);
     return outcome;
   };
+  if (const Finding* f = uninitialised_first(machine.memory(), findings))
+    return finish(of_finding(engine, *f, status::kUninitialised));
   if (const Finding* f = first_of(findings, {Finding::Kind::kRace, Finding::Kind::kRelaxedOrder})) {
     return finish(of_finding(engine, *f, status::kRace));
   }
@@ -354,52 +353,55 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
   return std::nullopt;
 }
 
+void add_launch(const Machine& machine, const Server& server, verify::Outcome& outcome) {
+  if (outcome.rank < 0) return;
+  const RankReport& report = server.report(outcome.rank);
+  const std::string why = readable(report.launch_error);
+  if (why.empty() || report.launch_code == 0) return;
+  if (outcome.message.find(why) == std::string::npos) outcome.message += ": " + why;
+  const Engine& engine = const_cast<Machine&>(machine).engine();
+  if (outcome.where.empty()) outcome.where = beginning_of(engine, report.launch_kernel);
+  outcome.advice = launch_advice(report.launch_code, engine.config().limits);
+}
+
 verify::Outcome deadlock(Machine& machine, const Observer* observer) {
   const DeadlockReport report = machine.deadlock();
-  verify::Outcome outcome =
-      make(status::kDeadlock, "", "find who should have signalled, arrived or called, and did not",
-           -1, "");
   const Engine& engine = machine.engine();
-  // The spinning warps first: they say what is missing.
-  std::vector<const WarpState*> warps;
-  for (const WarpState& w : report.warps) warps.push_back(&w);
-  std::stable_sort(warps.begin(), warps.end(), [](const WarpState* a, const WarpState* b) {
-    return (a->wait == WarpState::Wait::kSpin) > (b->wait == WarpState::Wait::kSpin);
-  });
-  for (const WarpState* w : warps) {
-    const std::string place = place_of(engine, w->code);
-    if (outcome.message.empty()) {
-      outcome.message = describe(machine, *w);
-      outcome.rank = w->rank;
-      outcome.where = place;
-    }
-    verify::FindingText text;
-    text.kind = "deadlock";
-    text.rank = w->rank;
-    put_place(engine, w->code, text.file, text.line);
-    text.text = describe(machine, *w);
-    const bool seen = std::any_of(
-        outcome.findings.begin(), outcome.findings.end(), [&](const verify::FindingText& f) {
-          return f.rank == text.rank && f.file == text.file && f.line == text.line;
-        });
-    if (!seen && outcome.findings.size() < kMaxFindings)
-      outcome.findings.push_back(std::move(text));
+  const DeadlockText warps =
+      explain_deadlock(report.warps, locator(engine),
+                       [&machine](Address address) { return machine.memory().describe(address); });
+  verify::Outcome outcome =
+      make(status::kDeadlock, "", "Find who should have signalled, arrived or called, and did not.",
+           -1, "");
+  const auto add = [&outcome](int rank, std::string text, const SourcePlace& at) {
+    if (outcome.findings.size() >= kMaxFindings) return;
+    verify::FindingText finding;
+    finding.kind = "deadlock";
+    finding.rank = rank;
+    finding.text = std::move(text);
+    finding.file = at.file;
+    finding.line = static_cast<int>(at.line);
+    outcome.findings.push_back(std::move(finding));
+  };
+  if (!warps.groups.empty()) {
+    outcome.message = readable(warps.message);
+    outcome.advice = readable(warps.advice);
+    outcome.rank = warps.rank;
+    if (warps.at.known()) outcome.where = warps.at.text();
   }
+  for (const StuckWarps& group : warps.groups) add(group.rank, readable(group.text), group.at);
   for (const DeadlockReport::Rank& r : report.ranks) {
     for (const std::string& host : r.hosts) {
-      verify::FindingText text;
-      text.kind = "deadlock";
-      text.rank = r.rank;
-      text.text = "rank " + std::to_string(r.rank) + " host: " + host;
+      std::string text = "rank " + std::to_string(r.rank) + " host: " + host;
       for (const DeadlockReport::Stream& s : r.streams) {
-        text.text += "; stream " + std::to_string(s.index) + ": " + readable(s.head) +
-                     (s.why.empty() ? "" : ", " + readable(s.why));
+        text += "; stream " + std::to_string(s.index) + ": " + readable(s.head) +
+                (s.why.empty() ? "" : ", " + readable(s.why));
       }
       if (outcome.message.empty()) {
-        outcome.message = text.text;
+        outcome.message = text;
         outcome.rank = r.rank;
       }
-      if (outcome.findings.size() < kMaxFindings) outcome.findings.push_back(std::move(text));
+      add(r.rank, std::move(text), {});
     }
   }
   if (outcome.message.empty()) outcome.message = report.text.substr(0, report.text.find('\n'));

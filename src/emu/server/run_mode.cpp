@@ -168,7 +168,7 @@ int run_programs(const RunOptions& options) {
 
   verify::Outcome outcome;
   auto found = judge(machine, observer, server, options.n_ranks);
-  if (stop && (!found || found->status == verify::status::kUninitialised)) found = std::move(stop);
+  if (stop && !found) found = std::move(stop);
   int code = 0;
   for (std::size_t i = 0; i < children.size(); ++i) {
     if (children[i].exit != 0 && code == 0) code = children[i].exit;

@@ -238,8 +238,6 @@ void Server::serve(int rank, uint32_t thread) {
     c.state = Channel::State::kHelper;
     return;
   }
-  if (header.op == wire::Op::kLaunch && answer.outcome.error != 0)
-    r.report.launch_error = machine_.explain(rank);
   if (answer.outcome.pending()) {
     c.state = Channel::State::kBlocked;
     c.body = std::move(answer.body);

@@ -38,9 +38,11 @@ struct ServerConfig {
 // What a rank or its libraries reported, for the verdict.
 struct RankReport {
   std::vector<std::string> unsupported;  // "cudaFoo: why"
-  std::string host_access;   // of device memory, with the allocation's name; then the rank dies
-  std::string broken;        // it broke the wire's protocol
-  std::string launch_error;  // the sentence behind the last launch that failed
+  std::string host_access;     // of device memory, with the allocation's name; then the rank dies
+  std::string broken;          // it broke the wire's protocol
+  std::string launch_error;    // the sentence behind the last launch that failed
+  int launch_code = 0;         // its cudaError, 0: none failed
+  KernelId launch_kernel = 0;  // what it was to launch
 };
 
 class Server {

@@ -180,6 +180,39 @@ TEST(Initialisation, FreedMemoryIsForgotten) {
   EXPECT_EQ(h.count(Finding::Kind::kUninitialised), 1u);
 }
 
+TEST(LastWriter, IsKnownToTheByte) {
+  History h(2, 1, 2);
+  const auto* written = dynamic_cast<const WriteHistory*>(h.checker.get());
+  ASSERT_NE(written, nullptr);
+  Finding::Side writer;
+  EXPECT_FALSE(written->last_writer(History::memory(0), &writer)) << "nobody has";
+  h.touch(h.warp(0, 0, 0), Access::kStore, History::memory(0), 7, Order::kWeak, Scope::kSys, 32, 2);
+  h.touch(h.warp(1, 0, 1), Access::kStore, History::memory(0, 6), 9, Order::kWeak, Scope::kSys, 1,
+          2);
+  ASSERT_TRUE(written->last_writer(History::memory(0, 5), &writer));
+  EXPECT_EQ(writer.rank, 0);
+  EXPECT_EQ(writer.code.instruction, 7u);
+  for (const uint64_t offset : {6u, 7u}) {
+    ASSERT_TRUE(written->last_writer(History::memory(0, offset), &writer));
+    EXPECT_EQ(writer.rank, 1);
+    EXPECT_EQ(writer.block, 0);
+    EXPECT_EQ(writer.warp, 1);
+    EXPECT_EQ(writer.code.instruction, 9u);
+  }
+  EXPECT_TRUE(written->last_writer(History::memory(0, 63), &writer));
+  EXPECT_FALSE(written->last_writer(History::memory(0, 64), &writer));
+  EXPECT_FALSE(written->last_writer(0x1000, &writer));
+  // A reader is none, a copy is one, and what is reset has none.
+  h.load(h.warp(0), History::memory(0, 128), 3);
+  EXPECT_FALSE(written->last_writer(History::memory(0, 128), &writer));
+  h.copy(h.streams[1], Access::kStore, History::memory(0, 128), 64, "cudaMemcpyAsync");
+  ASSERT_TRUE(written->last_writer(History::memory(0, 130), &writer));
+  EXPECT_EQ(writer.what, "cudaMemcpyAsync");
+  EXPECT_EQ(writer.rank, 1);
+  h.checker->allocated(0, History::memory(0), 1 << 20, false);
+  EXPECT_FALSE(written->last_writer(History::memory(0, 5), &writer));
+}
+
 TEST(Findings, FoldAndStopAtTheLimit) {
   History h(
       2, 1, 1,
