@@ -50,6 +50,12 @@ class FakeDevice final : public Device {
   uint64_t now_ns() override { return clock; }
   bool real_time() const override { return real; }
   uint64_t virtual_latency_ns() override { return 4242; }
+  std::function<std::optional<Blame>(int rank, int buffer, int64_t element, bool unwritten)>
+      on_blame;
+  std::optional<Blame> blame(int rank, int, int buffer, int64_t element, bool unwritten,
+                             int) override {
+    return on_blame ? on_blame(rank, buffer, element, unwritten) : std::nullopt;
+  }
   std::optional<Outcome> region_closed(int iteration) override {
     return on_closed ? on_closed(iteration) : std::nullopt;
   }

@@ -198,11 +198,21 @@ TEST(Session, UnwrittenElementNamesItsPlace) {
     }
     return c;
   };
+  t.device.on_blame = [](int r, int buffer, int64_t element, bool unwritten) {
+    EXPECT_EQ(r, 1);
+    EXPECT_GE(buffer, 0);
+    EXPECT_EQ(element, 35);
+    EXPECT_TRUE(unwritten);
+    return Device::Blame{"ring.cu:84", "it went to rank 0", "store it to rank 1"};
+  };
   const Outcome out = t.run();
   EXPECT_EQ(out.status, status::kIncorrect);
   EXPECT_EQ(out.rank, 1);
-  EXPECT_NE(out.message.find("never written, first row 2, column 3"), std::string::npos)
+  EXPECT_NE(out.message.find("never written, first row 2, column 3; it went to rank 0"),
+            std::string::npos)
       << out.message;
+  EXPECT_EQ(out.where, "ring.cu:84");
+  EXPECT_EQ(out.advice, "store it to rank 1");
   EXPECT_EQ(out.errors.unwritten, 1u);
 }
 
