@@ -104,6 +104,27 @@ TEST_F(EvalEmuMore, AMissingBarrierIsARace) {
   EXPECT_FALSE(v["where"].get<std::string>().empty()) << v.dump(2);
 }
 
+TEST_F(EvalEmuMore, AWrongElementNamesTheStoreThatLeftIt) {
+  auto with = job("seeds/odd_rows.cu", {"compile", "emulate"}, {{"size", "odd"}});
+  std::string text = with["candidate"]["files"][0]["text"];
+  const std::string store = "column] = value;";
+  const auto at = text.find(store);
+  ASSERT_NE(at, std::string::npos);
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<long>(at), '\n');
+  text.replace(at, store.size(),
+               "column] = row == 3 && column > 5 ? __float2bfloat16(1e4f) : value;");
+  with["candidate"]["files"][0]["text"] = text;
+  const auto v = evaluate_one(with);
+  EXPECT_EQ(status_of(v), "INCORRECT") << v.dump(2);
+  EXPECT_EQ(v["where"], "candidate.cu:" + std::to_string(line));
+  EXPECT_EQ(v["rank"], 0);
+  const std::string message = v["message"];
+  EXPECT_NE(message.find("(row 3, column 6) of C on rank 0 was last written by rank 0"),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("9984 instead of"), std::string::npos) << message;
+}
+
 INSTANTIATE_TEST_SUITE_P(Sources, EvalEmu, testing::ValuesIn(sources()), [](const auto& i) {
   std::string name = fs::path(i.param).stem();
   return name;

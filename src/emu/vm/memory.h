@@ -67,8 +67,8 @@ class Memory {
   [[nodiscard]] const Finding* check(int rank, Address address, uint64_t bytes) const;
   // "set 2 buffer C of rank 1 + 4096"
   [[nodiscard]] std::string describe(Address address) const;
-  // The memfd behind host(r), to be mapped at the same address by rank r; host_bytes() long, sealed
-  // against resizing.
+  // The memfd behind host(r), to be mapped at the same address by rank r; as long as the limit,
+  // sealed against resizing. host_bytes(): address space that a rank's host(r) may take at most.
   [[nodiscard]] int host_fd(int rank) const;
   [[nodiscard]] uint64_t host_bytes() const { return bytes_; }
   [[nodiscard]] int n_ranks() const { return n_ranks_; }
