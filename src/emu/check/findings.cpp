@@ -138,7 +138,7 @@ void Checker::uninitialised(Actor& actor, RecordId now, uint32_t offset, uint32_
 void Checker::finding(Finding finding) {
   const uint64_t code = uint64_t{finding.now.code.function} << 32 | finding.now.code.instruction;
   uint64_t key = mix(mix(1000 + static_cast<uint64_t>(finding.kind), code),
-                     static_cast<uint64_t>(finding.now.rank + 1));
+                     static_cast<uint64_t>(finding.now.rank) + 1);
   for (const char c : finding.now.what) key = mix(key, static_cast<unsigned char>(c));
   fold(std::move(finding), key);
 }

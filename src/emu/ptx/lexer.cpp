@@ -28,7 +28,7 @@ bool is(char c, uint8_t what) { return (kClasses[static_cast<unsigned char>(c)] 
 
 uint64_t hex_value(char c) {
   if (c <= '9') return static_cast<uint64_t>(c - '0');
-  return static_cast<uint64_t>((c | 0x20) - 'a' + 10);
+  return static_cast<uint64_t>((c | 0x20) - 'a') + 10;
 }
 
 }  // namespace
