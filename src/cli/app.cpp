@@ -12,7 +12,9 @@ namespace sculler::cli {
 namespace {
 
 int complain(const App& app, const Error& error) {
-  if (app.json) {
+  if (app.json && app.answered) {
+    // What went wrong stands in the object that is out already.
+  } else if (app.json) {
     nlohmann::json object{{"error", error.message}, {"exit_code", static_cast<int>(error.code)}};
     if (!error.file.empty()) object["file"] = error.file;
     if (!error.key.empty()) object["key"] = error.key;

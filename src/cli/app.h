@@ -32,6 +32,7 @@ struct App {
   std::FILE* out = stdout;
   std::FILE* err = stderr;
   bool json = false;
+  bool answered = false;  // with --json: the one object is out, an error only sets the exit code
   std::atomic<bool>* interrupted = nullptr;
   // Tests put a fake here; empty: sculler-eval as a child.
   std::function<std::unique_ptr<search::Evaluator>(const std::string& spool)> make_evaluator{};

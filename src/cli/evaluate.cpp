@@ -164,10 +164,8 @@ Status evaluate(App& app, const Options& o) {
     auto verdict = search::parse_verdict((*answer)->verdict, "verdict");
     if (!verdict) return fail(verdict.error());
     app.print(app.json ? dump_json(*json) : report(candidate, *verdict, *json));
+    app.answered = true;
     if (verdict->right()) return {};
-    if (app.json)
-      return fail(ErrorCode::kNothingPassed,
-                  fmt::format("{}: {}", candidate.label(), verdict->status));
     return fail(ErrorCode::kNothingPassed,
                 fmt::format("{} did not pass: {}", candidate.label(), verdict->status));
   }

@@ -247,6 +247,11 @@ TEST_F(CliTest, EvaluateNamesWhatAndWhere) {
   r = run({"evaluate", "gemm_allgather", "cutlass_store"});
   EXPECT_EQ(r.code, 17);
   EXPECT_NE(r.out.find("UNSUPPORTED\nwhat    no wgmma"), std::string::npos) << r.out;
+  r = run({"evaluate", "gemm_allgather", "cutlass_store", "--json"});
+  EXPECT_EQ(r.code, 17);
+  const auto answer = parse_json(r.out, "stdout");  // one object, the verdict
+  ASSERT_TRUE(answer) << r.out;
+  EXPECT_EQ(string_or(*answer, "status", ""), "UNSUPPORTED");
   r = run({"evaluate", "gemm_allgather", "tile_stoer"});
   EXPECT_EQ(r.code, 16);
   EXPECT_NE(r.err.find("did you mean tile_store?"), std::string::npos);

@@ -79,7 +79,7 @@ class Reader {
   bool raw(void* data, std::size_t bytes) {
     if (!ok_ || rest_.size() < bytes) {
       ok_ = false;
-      std::memset(data, 0, bytes);
+      if (bytes != 0) std::memset(data, 0, bytes);
       return false;
     }
     if (bytes != 0) std::memcpy(data, rest_.data(), bytes);
