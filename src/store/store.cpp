@@ -122,8 +122,8 @@ class SqliteStore final : public Store {
     // file's integrity; a crash of a process loses nothing. What must survive a power cut lies in
     // the spool, which is synced.
     if (auto ok = database_.execute(
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-4096; PRAGMA "
-            "temp_store=MEMORY; PRAGMA wal_autocheckpoint=1000;");
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16384; PRAGMA "
+            "temp_store=MEMORY; PRAGMA wal_autocheckpoint=4000;");
         !ok) {
       return ok;
     }
