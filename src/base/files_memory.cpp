@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "base/files.h"
 
 namespace sculler {
 namespace {
+
+// As the real files, any thread may use them; one lock for all of them, since this is a fake.
+std::recursive_mutex all_fakes;
 
 Error missing(const std::string& path) {
   return {ErrorCode::kNotFound, "opening it: No such file or directory", path, {}, {}};
@@ -41,6 +45,7 @@ Status MemoryFiles::put(const std::string& path, std::string text) {
 }
 
 Result<std::string> MemoryFiles::read(const std::string& path, uint64_t max_bytes) {
+  const std::scoped_lock lock(all_fakes);
   const auto at = files_.find(clean(path));
   if (at == files_.end()) return fail(missing(path));
   if (at->second.size() > max_bytes) {
@@ -51,16 +56,19 @@ Result<std::string> MemoryFiles::read(const std::string& path, uint64_t max_byte
 }
 
 Status MemoryFiles::write_atomic(const std::string& path, std::string_view text) {
+  const std::scoped_lock lock(all_fakes);
   return put(path, std::string(text));
 }
 
 Status MemoryFiles::append(const std::string& path, std::string_view text) {
+  const std::scoped_lock lock(all_fakes);
   const auto old = files_.find(clean(path));
   std::string whole = old == files_.end() ? std::string() : old->second;
   return put(path, whole.append(text));
 }
 
 Result<std::vector<std::string>> MemoryFiles::list(const std::string& path) {
+  const std::scoped_lock lock(all_fakes);
   const std::string folder = clean(path);
   if (folders_.count(folder) == 0) return fail(missing(path));
   std::set<std::string> names;
@@ -74,17 +82,23 @@ Result<std::vector<std::string>> MemoryFiles::list(const std::string& path) {
 }
 
 bool MemoryFiles::exists(const std::string& path) {
+  const std::scoped_lock lock(all_fakes);
   return files_.count(clean(path)) > 0 || is_folder(path);
 }
 
-bool MemoryFiles::is_folder(const std::string& path) { return folders_.count(clean(path)) > 0; }
+bool MemoryFiles::is_folder(const std::string& path) {
+  const std::scoped_lock lock(all_fakes);
+  return folders_.count(clean(path)) > 0;
+}
 
 Status MemoryFiles::mkdirs(const std::string& path) {
+  const std::scoped_lock lock(all_fakes);
   for (std::string at = clean(path); folders_.insert(at).second;) at = parent_path(at);
   return {};
 }
 
 Status MemoryFiles::remove_all(const std::string& path) {
+  const std::scoped_lock lock(all_fakes);
   const std::string root = clean(path), below = root + "/";
   std::erase_if(files_,
                 [&](const auto& f) { return f.first == root || f.first.starts_with(below); });
