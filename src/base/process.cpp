@@ -10,18 +10,25 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <shared_mutex>
 
 #include "base/files.h"
+#include "base/guard.h"
 #include "base/strings.h"
 
 namespace sculler {
 namespace {
+
+// Held shared by every spawn, for good by stop_spawning().
+std::shared_mutex spawn_gate;
+std::atomic<bool> spawn_stopped{false};
 
 int pidfd_open(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
@@ -262,6 +269,8 @@ class RealProcesses final : public Processes {
  public:
   Result<std::unique_ptr<Child>> spawn(const SpawnOptions& options) override {
     if (options.argv.empty()) return fail(ErrorCode::kInternal, "spawn without a program");
+    const std::shared_lock gate(spawn_gate);
+    if (spawn_stopped) return fail(ErrorCode::kChildFailed, "this process is about to end");
     Prepared prepared;
     prepared.program = find_program(options.argv[0]);
     if (prepared.program.empty()) {
@@ -370,10 +379,19 @@ Status become_subreaper() {
   return {};
 }
 
+void stop_spawning() {
+  const std::unique_lock gate(spawn_gate);
+  spawn_stopped = true;
+}
+
+bool spawning_stopped() { return spawn_stopped; }
+
 int kill_orphans(const std::vector<int>& keep) {
   const std::set<pid_t> kept(keep.begin(), keep.end());
   int killed = 0;
-  for (int round = 0; round < 8; ++round) {
+  // What a killed process had started becomes a child of this one (a subreaper) and is found in the
+  // next round.
+  for (int round = 0; round < 256; ++round) {
     std::set<pid_t> doomed;
     for (const auto& [pid, parent] : process_table()) {
       if (parent == getpid() && kept.count(pid) == 0) doomed.insert(pid);

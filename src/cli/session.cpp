@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "base/hold.h"
 #include "base/json.h"
 #include "base/strings.h"
 #include "search/best.h"
@@ -224,6 +225,7 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   if (!summary) return fail(summary.error());
 
   const std::string best_folder = join_path(folder, "best");
+  hold_point("best");
   if (summary->best) {
     search::BestContext context;
     context.task = plan.task.name;

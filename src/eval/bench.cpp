@@ -10,14 +10,16 @@ struct Runner {
   std::unique_ptr<Group> group;
 };
 
-// What a dead group's end says, or the failure itself.
+// What a dead group's end says, or the failure itself. Without a deadline it is the trusted process
+// that went away: one that sees a rank die says so.
 RunResult failure(Group& group, const Error& error) {
   auto outcome = group.finish(200);
   outcome.timed_out = outcome.timed_out || error.code == ErrorCode::kTimeout;
   RunResult result = result_of(outcome);
   if (result.passed()) {  // the last line was a good one: what failed came after it
-    result.status = error.code == ErrorCode::kTimeout ? "TIMEOUT" : "CRASH";
+    result.status = error.code == ErrorCode::kTimeout ? "TIMEOUT" : "INTERNAL";
     result.message = error.text();
+    if (!outcome.timed_out) result.message += " (" + outcome.trusted.text() + ")";
   }
   return result;
 }
@@ -39,6 +41,7 @@ BenchOutcome run_bench(Launcher& launcher, const std::vector<Contestant>& contes
   const auto turn = [&](Runner& runner, int n, int64_t timeout_ms, bool keep) {
     auto line = runner.group->ask("go " + std::to_string(n), timeout_ms);
     RunResult result = line ? parse_result(*line) : failure(*runner.group, line.error());
+    if (!line && result.status == "INTERNAL") out.our_failure = true;
     if (!result.passed()) {
       lose(runner.name, std::move(result));
       return false;

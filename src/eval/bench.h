@@ -34,6 +34,7 @@ struct BenchOutcome {
   std::map<std::string, std::vector<double>> samples_us;  // by name, in order of measurement
   std::vector<std::vector<double>> rank_us;               // of the candidate
   std::map<std::string, std::string> failed;              // baselines that did not run, and why
+  bool our_failure = false;  // a trusted process went away: nothing is known, worth another try
 };
 
 [[nodiscard]] BenchOutcome run_bench(Launcher& launcher, const std::vector<Contestant>& contestants,

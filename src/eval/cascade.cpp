@@ -235,6 +235,10 @@ RunResult Cascade::launch(Context& c, const RunPlan& plan, Stage stage) {
   std::optional<Gate::Pass> pass;
   if (cuda) pass.emplace(device_);
   auto outcome = run_group(launcher_, *spec, timeout_ms, cuda ? 3000 : 1000);
+  if (outcome && is_our_failure(*outcome)) {
+    add_note(c.v, "run again: the trusted process ended with " + outcome->trusted.text());
+    outcome = run_group(launcher_, *spec, timeout_ms, cuda ? 3000 : 1000);
+  }
   if (!outcome) {
     result.message = outcome.error().text();
     return result;
@@ -437,6 +441,10 @@ bool Cascade::bench(Context& c) {
   {
     const Gate::Pass pass(device_);
     outcome = run_bench(launcher_, contestants, bench);
+    if (outcome.our_failure) {
+      add_note(c.v, "measured again: a trusted process ended by itself");
+      outcome = run_bench(launcher_, contestants, bench);
+    }
   }
   if (!take(c, outcome.candidate, Stage::kBench)) return false;
   for (const auto& [name, why] : outcome.failed)

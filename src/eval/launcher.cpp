@@ -360,19 +360,28 @@ Result<GroupOutcome> run_group(Launcher& launcher, const GroupSpec& spec, int64_
   return (*group)->finish(answer ? grace_ms : 200);
 }
 
-Result<std::unique_ptr<Scratch>> Scratch::make() {
-  const std::string base = env_value("TMPDIR").empty() ? "/tmp" : env_value("TMPDIR");
+namespace {
+std::string scratch_base() { return env_value("TMPDIR").empty() ? "/tmp" : env_value("TMPDIR"); }
+}  // namespace
+
+void Scratch::sweep() {
   std::error_code why;
-  for (const auto& entry : fs::directory_iterator(base, why)) {
+  for (const auto& entry : fs::directory_iterator(scratch_base(), why)) {
     const std::string name = entry.path().filename();
     constexpr std::string_view kPrefix = "sculler-eval-";
     if (!name.starts_with(kPrefix)) continue;
     const auto pid = parse_int(split(name, '-')[2]);
     std::error_code ignored;
-    if (pid && *pid > 0 && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH) {
+    if (!pid || *pid <= 0) continue;
+    const auto owner = static_cast<pid_t>(*pid);
+    if (owner == ::getpid() || (::kill(owner, 0) != 0 && errno == ESRCH))
       fs::remove_all(entry.path(), ignored);
-    }
   }
+}
+
+Result<std::unique_ptr<Scratch>> Scratch::make() {
+  sweep();
+  const std::string base = scratch_base();
   std::string folder = base + "/sculler-eval-" + std::to_string(::getpid()) + "-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) {
     return fail(

@@ -62,6 +62,8 @@ class Launcher {
 class Scratch {
  public:
   static Result<std::unique_ptr<Scratch>> make();
+  // Removes the folders of processes that are no more, and this process's own.
+  static void sweep();
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

@@ -3,7 +3,9 @@
 
 #include <csignal>
 #include <cstdio>
+#include <string_view>
 
+#include "base/guard.h"
 #include "eval/service.h"
 
 namespace {
@@ -13,8 +15,12 @@ int complain(const sculler::Error& error) {
   return static_cast<int>(error.code);
 }
 
-// Ends with everything that was started; only what is safe here: processes die with this one.
-void on_signal(int number) { ::_exit(128 + number); }
+// Only what is safe here: the guardian ends everything that was started.
+void on_signal(int number) {
+  constexpr std::string_view kText = "sculler-eval: ended by SIGTERM or SIGINT\n";
+  (void)!::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(128 + number);
+}
 
 }  // namespace
 
@@ -30,6 +36,8 @@ int main(int argc, char** argv) {
     std::puts("sculler-eval 0.1.0");
     return 0;
   }
+  // However this program is killed, compilers, trusted processes and ranks end with it.
+  sculler::run_guarded("sculler-guard", [] { Scratch::sweep(); });
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGTERM, on_signal);
   ::signal(SIGINT, on_signal);

@@ -119,6 +119,10 @@ RunResult parse_result(std::string_view line) {
   return out;
 }
 
+bool is_our_failure(const GroupOutcome& outcome) {
+  return outcome.line.empty() && !outcome.timed_out;
+}
+
 RunResult result_of(const GroupOutcome& outcome) {
   RunResult out;
   if (!outcome.line.empty()) {

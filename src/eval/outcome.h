@@ -34,6 +34,9 @@ struct RunResult {
 
 // Reads a result line. An unknown status, or a line that is no result, is INTERNAL.
 [[nodiscard]] RunResult parse_result(std::string_view line);
+// True where the trusted process went away without a line and without a deadline: it was killed or
+// broke, and nothing is known about the candidate.
+[[nodiscard]] bool is_our_failure(const GroupOutcome& outcome);
 // The same for a finished group: where there is no line, says how the processes ended; what ranks
 // printed becomes a note.
 [[nodiscard]] RunResult result_of(const GroupOutcome& outcome);

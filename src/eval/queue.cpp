@@ -1,6 +1,11 @@
 #include "eval/queue.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+
+#include "base/guard.h"
+#include "base/hold.h"
 
 namespace sculler::eval {
 
@@ -53,6 +58,8 @@ std::string Queue::answer(const Job& job) {
     return std::move(*known);
   }
   Verdict verdict = run_(job);
+  // The compiler or the ranks may have been killed because this process ends: that is no verdict.
+  while (spawning_stopped()) ::pause();
   std::string line = print_verdict(verdict);
   if (auto done = spool_.write(job.id, line); !done) {
     // Not durable, so it must not count: the job may run again once there is room.
@@ -91,6 +98,7 @@ void Queue::work() {
       ++busy_;
     }
     const std::string line = answer(job);
+    hold_point("spooled");
     {
       const std::lock_guard lock(emit_mutex_);
       emit_(line);

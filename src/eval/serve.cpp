@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "base/guard.h"
 #include "base/json.h"
 #include "base/strings.h"
 #include "eval/queue.h"
@@ -26,9 +27,8 @@ std::string refusal(const Error& error) {
 // Nobody reads the answers: everything that was started ends with us. _exit, since workers wait for
 // children that die now.
 [[noreturn]] void abandon(Service& service) {
-  kill_orphans({});
-  service.scratch->remove();
-  ::_exit(3);
+  std::fputs("sculler-eval: nobody reads the answers any more; it ends\n", stderr);
+  end_with_all(3, [&] { service.scratch->remove(); });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/hold.h"
 #include "base/json.h"
 #include "base/strings.h"
 
@@ -87,11 +88,12 @@ Status Run::start(Candidate candidate, const JobFrame& frame, bool confirmation)
                                     static_cast<int64_t>(frame.seed), candidate.baseline});
       !ok)
     return ok;
+  hold_point("attempt");
   if (auto ok = store_.commit(); !ok) return ok;
   auto known = store_.evaluation(job);
   if (!known) return fail(known.error());
   Flight flight{std::move(candidate), *id, confirmation};
-  if (*known) {
+  if (*known && (*known)->status != store::kNotFinal) {
     flights_.emplace(job, std::move(flight));
     ++summary_.from_store;
     return finish(job, std::move((*known)->verdict), true);
@@ -117,8 +119,11 @@ Status Run::finish(const std::string& job, std::string text, bool known) {
         worst = worst == 0 ? ratio : std::min(worst, ratio);
       if (worst > 0) evaluation.ratio = worst;
     }
+    if (auto ok = store_.begin(); !ok) return ok;
     auto added = store_.add_evaluation(evaluation);
     if (!added) return fail(added.error());
+    hold_point("evaluation");
+    if (auto ok = store_.commit(); !ok) return ok;
   }
   consider(flight, *verdict, text);
   return {};

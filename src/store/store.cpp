@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/hold.h"
 #include "base/sha256.h"
 #include "store/database.h"
 
@@ -78,9 +79,11 @@ constexpr std::array<const char*, kQueries> kSql = {
     "a.job,a.program,a.target,a.size,a.stages,a.seed,a.baseline,e.job,e.program,e.status,e.stage,e."
     "latency_us,e.ratio,e.percent_sol,"
     "e.verdict FROM attempt a LEFT JOIN evaluation e ON e.job=a.job ORDER BY a.id",
-    "INSERT OR IGNORE INTO "
-    "evaluation(job,program,status,stage,latency_us,ratio,percent_sol,verdict,t) "
-    "VALUES(?,?,?,?,?,?,?,?,?)",
+    "INSERT INTO evaluation(job,program,status,stage,latency_us,ratio,percent_sol,verdict,t) "
+    "VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT(job) DO UPDATE SET program=excluded.program,"
+    "status=excluded.status,stage=excluded.stage,latency_us=excluded.latency_us,"
+    "ratio=excluded.ratio,percent_sol=excluded.percent_sol,verdict=excluded.verdict,t=excluded.t "
+    "WHERE evaluation.status='INTERNAL'",
     "SELECT job,program,status,stage,latency_us,ratio,percent_sol,verdict FROM evaluation WHERE "
     "job=?",
     "INSERT INTO event(kind,json,t) VALUES(?,?,?)",
@@ -416,7 +419,7 @@ Result<Imported> import_spool(
     const std::string job = name.substr(0, 64);
     auto known = store.evaluation(job);
     if (!known) return fail(known.error());
-    if (*known) {
+    if (*known && (*known)->status != kNotFinal) {
       ++out.known;
       continue;
     }
@@ -437,6 +440,7 @@ Result<Imported> import_spool(
     if (!added) return fail(added.error());
     ++out.added;
   }
+  hold_point("import");
   if (auto ok = store.commit(); !ok) return fail(ok.error());
   return out;
 }

@@ -19,6 +19,10 @@ namespace sculler::store {
 // The schema's number. A store of another number is refused (kVersion).
 inline constexpr int kSchemaVersion = 1;
 
+// The status that says that the evaluator or the machine failed, not the candidate: kept, but the
+// next verdict of the job takes its place.
+inline constexpr std::string_view kNotFinal = "INTERNAL";
+
 struct Program {
   int64_t id = 0;             // given by the store, from 1, in order of insertion
   int64_t parent = 0;         // 0: none
@@ -80,7 +84,7 @@ class Store {
   [[nodiscard]] Status each_attempt(
       const std::function<void(const Attempt&, const Evaluation*)>& visit);
 
-  // True where it was new: a job has one verdict, the first.
+  // True where it was new: a job has one verdict, the first that is final.
   [[nodiscard]] Result<bool> add_evaluation(const Evaluation& evaluation);
   [[nodiscard]] Result<std::optional<Evaluation>> evaluation(std::string_view job);
 
@@ -102,8 +106,8 @@ class Store {
 };
 
 // Reads every SPOOL/<job>.json, in order of names, whose job the store knows as an attempt without
-// an evaluation. Damaged files are left alone and counted. `convert` makes an evaluation of the
-// verdict's text.
+// a final evaluation. Damaged files are left alone and counted. `convert` makes an evaluation of
+// the verdict's text.
 struct Imported {
   int added = 0, known = 0, unknown = 0, damaged = 0;
 };

@@ -163,6 +163,22 @@ TEST_F(CascadeTest, FewerGpusThanRanksSaysSo) {
   EXPECT_NE(v.message.find("2 GPUs"), std::string::npos) << v.message;
 }
 
+TEST_F(CascadeTest, ATrustedProcessThatDiedIsStartedOnceMore) {
+  int deaths = 1;
+  launcher_.script = [&](const auto&, const auto&, int) {
+    return std::string(deaths-- > 0 ? "" : R"({"status":"PASSED"})");
+  };
+  const auto once = run(job("emu", {"emulate"}));
+  EXPECT_EQ(once.status, "PASSED");
+  EXPECT_EQ(launches(), 2U);
+  ASSERT_EQ(once.notes.size(), 1U);
+  EXPECT_TRUE(once.notes[0].starts_with("run again: ")) << once.notes[0];
+  deaths = 99;
+  const auto always = run(job("emu", {"emulate"}));
+  EXPECT_EQ(always.status, "INTERNAL");
+  EXPECT_EQ(launches(), 4U);
+}
+
 TEST_F(CascadeTest, PredictionIsCalledPredicted) {
   launcher_.script = [](const FakeLauncher::Asked& asked, const std::string&, int) -> std::string {
     EXPECT_EQ(asked.job["emu"]["predict"]["dims"][0], 16384);

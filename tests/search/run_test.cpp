@@ -108,6 +108,21 @@ TEST_F(RunTest, WhatTheSpoolHoldsIsNotEvaluatedAgain) {
   }
 }
 
+TEST_F(RunTest, OnResumeWhatFailedInternallyIsAskedAgain) {
+  FakeEvaluator broken([](const std::string& id, const std::string&) {
+    return R"({"version":1,"job":")" + id + R"(","status":"INTERNAL","stage":"run"})";
+  });
+  EXPECT_TRUE(run(broken));
+  const int asked = broken.submitted();
+  EXPECT_GE(asked, 2);
+  FakeEvaluator healthy(judge);
+  auto summary = run(healthy);
+  ASSERT_TRUE(summary);
+  EXPECT_EQ(summary->from_store, 0);
+  EXPECT_TRUE(summary->best);
+  EXPECT_EQ(store_->counts()->evaluations, store_->counts()->attempts);
+}
+
 TEST_F(RunTest, StopsOnTargetPatienceAndInterrupt) {
   settings_.budget = 0;
   settings_.target_ratio = 1.5;

@@ -141,6 +141,21 @@ TEST_F(StoreTest, ImportsTheSpoolOnce) {
   EXPECT_EQ(import_spool(*store, files, "/none", convert)->added, 0);
 }
 
+TEST_F(StoreTest, AVerdictThatIsNotFinalGivesWayOnce) {
+  auto store = open();
+  ASSERT_TRUE(store->add_attempt({hex(1), 1, "emu", "emu", "lint", 1, false}));
+  const auto add = [&](const char* status) {
+    auto added = store->add_evaluation({hex(1), 1, status, "run", {}, {}, {}, status});
+    return added && *added;
+  };
+  EXPECT_TRUE(add("INTERNAL"));
+  EXPECT_TRUE(add("PASSED"));
+  EXPECT_FALSE(add("CRASH"));
+  EXPECT_FALSE(add("INTERNAL"));
+  EXPECT_EQ((*store->evaluation(hex(1)))->verdict, "PASSED");
+  EXPECT_EQ(store->counts()->evaluations, 1);
+}
+
 TEST_F(StoreTest, FullDiskIsSaid) {
   auto database = Database::open(folder_ + "/small.sqlite");
   ASSERT_TRUE(database);

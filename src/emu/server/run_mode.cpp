@@ -66,9 +66,11 @@ Child start(const RunOptions& options, int rank, int fd, const std::string& dir)
   for (const std::string& a : options.command) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
   Child child;
+  const pid_t parent = ::getpid();
   child.pid = ::fork();
   if (child.pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(127);
     ::fcntl(fd, F_SETFD, 0);
     ::execvpe(argv[0], argv.data(), envp.data());
     std::fprintf(stderr, "sculler-vm: cannot start %s: %s\n", argv[0], std::strerror(errno));
