@@ -201,7 +201,15 @@ const Finding* uninitialised_first(const Memory& memory, const std::vector<Findi
     if (is_race(f)) return nullptr;
     if (f.kind != Finding::Kind::kUninitialised || told_elsewhere(f)) continue;
     const bool raced = std::any_of(findings.begin(), findings.end(), [&](const Finding& other) {
-      if (!is_race(other) || !same_memory(f, other)) return false;
+      // Races of the ranks at the same two places are one finding: the instruction says it too.
+      const auto reads_there = [&f](const Finding::Side& side) {
+        return side.code.function == f.now.code.function &&
+               side.code.instruction == f.now.code.instruction;
+      };
+      if (!is_race(other) ||
+          (!same_memory(f, other) && !reads_there(other.now) && !reads_there(other.before))) {
+        return false;
+      }
       return f.now.access != Access::kAtomic || other.now.block < 0 || other.before.block < 0;
     });
     if (!raced) return &f;

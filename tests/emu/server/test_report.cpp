@@ -48,6 +48,16 @@ TEST_F(FirstCause, WhatIsWrittenTooLateIsARace) {
       << "somebody clears the counter, and nothing orders that";
 }
 
+TEST_F(FirstCause, ARaceOfTheSameReadOnAnotherRankCounts) {
+  const Address other = *memory_.allocate(1, 4096, Allocation::Kind::kDevice, "data");
+  Finding folded = race(other);
+  folded.now = {1, 3, 0, Access::kStore, {1, 7}, ""};
+  folded.before = {1, 1, 0, Access::kLoad, {1, 5}, ""};
+  EXPECT_EQ(first({uninitialised(data_, Access::kLoad), folded}), nullptr);
+  folded.before.code.instruction = 6;
+  EXPECT_NE(first({uninitialised(data_, Access::kLoad), folded}), nullptr);
+}
+
 TEST_F(FirstCause, ARaceThatCameBeforeIsTheCause) {
   EXPECT_EQ(first({race(data_), uninitialised(counter_, Access::kAtomic)}), nullptr);
 }
