@@ -47,10 +47,12 @@ std::vector<Finding> examine(const App& app, const Home& home, const Machine& m)
     add("note", "CUTLASS", "not found; seeds that need it do not compile",
         "pip install nvidia-cutlass, or set SCULLER_CUTLASS_HOME");
   else add("ok", "CUTLASS", m.cutlass.front());
-  if (m.containment == "full") add("ok", "sandbox", "full");
-  else
-    add("note", "sandbox", fmt::format("{}: {}", m.containment, m.containment_why),
-        "apt-get install bubblewrap, and allow user namespaces");
+  const std::string held =
+      m.containment_parts.empty()
+          ? m.containment
+          : fmt::format("{}: {}", m.containment, join(m.containment_parts, ", "));
+  if (m.containment_why.empty()) add("ok", "sandbox", held);
+  else add("note", "sandbox", fmt::format("{} ({})", held, m.containment_why), m.containment_cure);
   for (const auto& [name, there] : m.programs) {
     if (there) add("ok", name, "beside sculler");
     else add("missing", name, "not beside sculler", "build or install all programs");

@@ -77,6 +77,8 @@ Result<Machine> ask_machine(const App& app) {
   };
   m.containment = string_or(part("containment"), "level", "none");
   m.containment_why = string_or(part("containment"), "why", "");
+  m.containment_cure = string_or(part("containment"), "cure", "");
+  m.containment_parts = strings_of(part("containment"), "parts");
   m.cuda_home = string_or(part("cuda"), "home", "");
   m.nvcc_version = string_or(part("cuda"), "nvcc", "");
   m.nccl_include = string_or(part("nccl"), "include", "");

@@ -14,7 +14,8 @@ struct Gpu {
 };
 
 struct Machine {
-  std::string containment, containment_why;
+  std::string containment, containment_why, containment_cure;
+  std::vector<std::string> containment_parts;
   std::string cuda_home, nvcc_version;
   std::string nccl_include;
   int nccl_version = 0;  // of the headers

@@ -125,8 +125,8 @@ std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::st
   if (!spool.empty()) command.argv.insert(command.argv.end(), {"--spool", spool});
   if (!settings.cache.empty())
     command.argv.insert(command.argv.end(), {"--cache", absolute_path(settings.cache)});
-  if (settings.containment == "none")
-    command.argv.insert(command.argv.end(), {"--containment", "none"});
+  if (settings.containment != "auto")
+    command.argv.insert(command.argv.end(), {"--containment", settings.containment});
   command.env = evaluator_environment();
   auto evaluator =
       std::make_unique<search::ProcessEvaluator>(app.processes, app.clock, std::move(command), log);

@@ -71,7 +71,7 @@ const std::array kSettings = {
             {},
             "elites that are tried on fresh seeds at the end"},
     Setting{"eval.cache", &Settings::cache, 0, 0, {}, "folder; empty: the user's cache"},
-    Setting{"eval.containment", &Settings::containment, 0, 0, "auto|none",
+    Setting{"eval.containment", &Settings::containment, 0, 0, "auto|no-userns|none",
             "none: no sandbox, every verdict says so"},
     Setting{"tuner.round_points",
             &Settings::round_points,

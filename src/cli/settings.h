@@ -31,7 +31,7 @@ struct Settings {
   int64_t parallel = 0;  // evaluations at once; 0: one a core (one at a time on cuda)
   int64_t confirm = 3;
   std::string cache;                 // empty: the user's cache
-  std::string containment = "auto";  // auto, none
+  std::string containment = "auto";  // auto, no-userns, none
   int64_t round_points = 8;
 };
 

@@ -86,7 +86,8 @@ BenchOutcome run_bench(Launcher& launcher, const std::vector<Contestant>& contes
   }
   for (auto& runner : runners) {
     (void)runner.group->ask("quit", 1000);
-    (void)runner.group->finish(3000);
+    const auto ended = runner.group->finish(3000);
+    if (runner.name == contestants[0].name) judge_incidents(ended.incidents, out.candidate);
   }
   return out;
 }

@@ -18,6 +18,7 @@
 
 #include "base/files.h"
 #include "base/strings.h"
+#include "eval/sandbox_report.h"
 
 namespace sculler::eval {
 namespace fs = std::filesystem;
@@ -29,7 +30,6 @@ constexpr int kFirstFd = 10;  // numbers of the sockets in both children
 constexpr int kUidBase =
     61000;  // unprivileged uids, one a job at a time, so that jobs cannot signal each other
 constexpr int kUidCount = 256;
-constexpr const char* kRunnerInside = "/sculler/bin/sculler-rank";
 constexpr const char* kFolderInside = "/sculler/job";
 
 int64_t now_ms() {
@@ -134,9 +134,13 @@ class LocalGroup final : public Group {
  public:
   // `mark`: what the environment of everything below the ranks holds; empty where a PID namespace
   // ends them.
-  LocalGroup(std::unique_ptr<Child> trusted, std::unique_ptr<Child> ranks, std::string folder,
-             std::string mark, std::vector<std::string> notes)
+  // `report`: the reading end of the ranks' report pipe.
+  LocalGroup(std::unique_ptr<JobCgroup> cgroup, std::unique_ptr<Child> trusted,
+             std::unique_ptr<Child> ranks, Fd report, std::string folder, std::string mark,
+             std::vector<std::string> notes)
       : notes_(std::move(notes)),
+        cgroup_(std::move(cgroup)),
+        report_(std::move(report)),
         trusted_(std::move(trusted)),
         ranks_(std::move(ranks)),
         folder_(std::move(folder)),
@@ -202,9 +206,15 @@ class LocalGroup final : public Group {
       trusted_->kill_tree();
       trusted = trusted_->wait(5000);
     }
+    // Read before anything is killed: what is there now has outlived its rank, or hangs.
+    CgroupEvents events;
+    if (cgroup_ != nullptr) events = cgroup_->events();
     ranks_->kill_tree();
+    if (cgroup_ != nullptr) cgroup_->kill();
     if (!ranks) ranks = ranks_->wait(5000);
     while (pump(0)) {}
+    out.incidents = read_report(report_.get());
+    add_cgroup_events(out.incidents, events, out.ranks_ended);
     out.line = last_line_;
     out.notes = notes_;
     out.timed_out = timed_out_;
@@ -254,6 +264,8 @@ class LocalGroup final : public Group {
   }
 
   std::vector<std::string> notes_;
+  std::unique_ptr<JobCgroup> cgroup_;  // goes last: everything in it has ended by then
+  Fd report_;
   std::unique_ptr<Child> trusted_, ranks_;
   std::string folder_, mark_;
   int64_t start_ms_;
@@ -304,8 +316,8 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
 
   Confined ranks;
   const std::string runner = installation_.programs + "/sculler-rank";
-  ranks.argv = {sandbox_.remaps() ? kRunnerInside : runner, "--all", std::to_string(n),
-                "rank.json"};
+  ranks.argv = {runner, "--all", std::to_string(n), "rank.json"};
+  ranks.ranks = true;
   ranks.env = spec.env;
   ranks.env.insert(ranks.env.end(), lists.begin(), lists.end());
   const std::string mark = sandbox_.remaps() ? "" : "SCULLER_GROUP=" + folder;
@@ -314,22 +326,20 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   ranks.cwd_outside = ranks_folder;
   ranks.binds = spec.binds;
   ranks.binds.push_back({.source = ranks_folder, .at = kFolderInside});
-  ranks.binds.push_back({.source = runner, .at = kRunnerInside});
   ranks.gpu = spec.target == Target::kCuda;
   std::vector<std::string> notes;
   bool drops = sandbox_.root() && sandbox_.level() != Containment::kNone;
   if (drops && !sandbox_.remaps()) {
     // Without binds the ranks use the real paths, which an unprivileged uid must be able to reach.
-    for (const auto& bind : ranks.binds) {
-      if (!drops || open_to_others(bind.source)) continue;
-      notes.push_back("the ranks kept root's uid: " + bind.source + " is closed to others");
+    std::vector<std::string> needed{runner};
+    for (const auto& bind : ranks.binds) needed.push_back(bind.source);
+    for (const auto& path : needed) {
+      if (!drops || open_to_others(path)) continue;
+      notes.push_back("the ranks kept root's uid: " + path + " is closed to others");
       drops = false;
     }
   }
-  if (drops) {
-    ranks.may_drop_uid = true;
-    ranks.env.emplace_back("SCULLER_DROP_UID", std::to_string(kUidBase + number % kUidCount));
-  }
+  if (drops) ranks.uid = static_cast<uint32_t>(kUidBase + number % kUidCount);
   ranks.limits.open_files = 4096;
   ranks.limits.file_bytes = uint64_t{1} << 30;
   // A process: on cuda the driver reserves addresses without bound, on emu device memory is
@@ -337,7 +347,19 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   const uint64_t share = std::max(uint64_t{1} << 30, physical_memory() / 4);
   if (spec.target == Target::kEmu) ranks.limits.data_bytes = share;
   if (spec.target == Target::kCpu) ranks.limits.address_space_bytes = share;
-  if (sandbox_.root()) ranks.limits.processes = spec.target == Target::kCuda ? 4096 : 256;
+  const bool cuda = spec.target == Target::kCuda;
+  ranks.processes = cuda ? 4096 : 512;
+  // All ranks together; on cuda what the driver and NCCL pin is theirs too.
+  CgroupLimits limits{ranks.processes, physical_memory() / 4 * (cuda ? 3 : 2)};
+  auto cgroup = sandbox_.job_cgroup(spec.label + "-" + std::to_string(number), limits);
+  ranks.cgroup = cgroup.get();
+  if (cgroup != nullptr) ranks.processes *= 2;  // the group comes first: it counts what it refuses
+  std::array<int, 2> report{-1, -1};
+  if (::pipe2(report.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+    return fail(ErrorCode::kIo, std::string("pipe: ") + std::strerror(errno));
+  Fd report_read(report[0]);
+  const Fd report_write(report[1]);
+  ranks.report_fd = report_write.get();
   for (int i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
     ranks.fds.emplace_back((*control)[at].rank.get(), kFirstFd + i);
@@ -348,8 +370,9 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   if (!trusted_child) return fail(trusted_child.error());
   auto ranks_child = processes_.spawn(sandbox_.wrap(ranks));
   if (!ranks_child) return fail(ranks_child.error());
-  return std::make_unique<LocalGroup>(std::move(*trusted_child), std::move(*ranks_child), folder,
-                                      mark, std::move(notes));
+  return std::make_unique<LocalGroup>(std::move(cgroup), std::move(*trusted_child),
+                                      std::move(*ranks_child), std::move(report_read), folder, mark,
+                                      std::move(notes));
 }
 
 Result<GroupOutcome> run_group(Launcher& launcher, const GroupSpec& spec, int64_t timeout_ms,

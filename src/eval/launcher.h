@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "eval/job.h"
 #include "eval/sandbox.h"
+#include "eval/sandbox_report.h"
 #include "eval/toolchain.h"
 
 namespace sculler::eval {
@@ -35,6 +36,7 @@ struct GroupOutcome {
   std::string output;         // tail of what ranks and candidates printed: shown, never believed
   double wall_ms = 0, cpu_ms = 0;
   std::vector<std::string> notes{};  // what was weaker than usual
+  Incidents incidents{};             // what the sandbox refused
 };
 
 // A live group. Destruction kills everything that is left and reaps it.

@@ -146,6 +146,7 @@ RunResult result_of(const GroupOutcome& outcome) {
       out.message += "; the ranks ended with " + outcome.ranks.text();
     }
   }
+  judge_incidents(outcome.incidents, out);
   out.notes.insert(out.notes.end(), outcome.notes.begin(), outcome.notes.end());
   if (const auto printed = trim(outcome.output); !printed.empty()) {
     out.notes.push_back("printed by the ranks (not believed): " + printable(shorten(printed, 400)));

@@ -7,12 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <filesystem>
 #include <set>
 
 #include "base/strings.h"
+#include "rank/confine.h"
 
 namespace sculler::eval {
 namespace {
+
+// Numbers in the confined process; the ranks' sockets begin above (launcher.cpp).
+constexpr int kReportFd = 3, kCgroupFd = 4;
+constexpr const char* kRunnerInside = "/sculler/bin/sculler-rank";
 
 // Both the switch and the value that turns multicast off.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kMulticastOff{{
@@ -73,6 +79,37 @@ void add_root_folders(Arguments& arguments, bool programs) {
   }
 }
 
+// Threads of the user, as RLIMIT_NPROC counts them.
+uint64_t tasks_of_user(uid_t uid) {
+  uint64_t count = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    struct stat info{};
+    if (!parse_int(entry.path().filename().string()) ||
+        ::stat((entry.path() / "task").c_str(), &info) != 0 || info.st_uid != uid)
+      continue;
+    count += info.st_nlink > 2 ? info.st_nlink - 2 : 1;
+  }
+  return count;
+}
+
+// Landlock's list where no mount namespace makes one.
+void list_files(const Confined& c, const std::string& runner, rank::LandlockRules& rules) {
+  rules.read = {"/usr/lib",         "/usr/lib64", "/usr/local/lib",      "/lib", "/lib64",
+                "/etc/ld.so.cache", "/proc",      "/sys/devices/system", runner};
+  if (c.whole_usr || c.gpu)
+    rules.read.insert(rules.read.end(), {"/usr", "/bin", "/sbin", "/etc/alternatives"});
+  rules.write = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
+  if (c.gpu) {
+    rules.read.insert(rules.read.end(), {"/sys", "/dev", "/etc", "/run/nvidia-persistenced"});
+    rules.write.emplace_back("/dev/shm");
+    for (auto& device : nvidia_devices()) rules.write.push_back(std::move(device));
+  }
+  if (!c.cwd_outside.empty()) rules.read.push_back(c.cwd_outside);
+  for (const auto& bind : c.binds)
+    (bind.writable || bind.device ? rules.write : rules.read).push_back(bind.source);
+}
+
 }  // namespace
 
 std::string_view containment_name(Containment level) {
@@ -115,6 +152,56 @@ Environment rank_environment(const Environment& profile_env, bool multicast_allo
   return env;
 }
 
+std::string Sandbox::policy(const Confined& c, SpawnOptions& options) const {
+  rank::ConfinePolicy p;
+  const bool full = level_ == Containment::kFull;
+  if (c.cgroup != nullptr) {
+    int number = kCgroupFd;
+    for (const int fd : c.cgroup->join_fds()) {
+      options.fds.emplace_back(fd, number);
+      p.cgroups.push_back(number++);
+    }
+  }
+  if (c.report_fd >= 0) {
+    options.fds.emplace_back(c.report_fd, kReportFd);
+    p.report_fd = kReportFd;
+  }
+  p.own_network = p.own_ipc = !full && strength_.own_network && c.ranks;
+  p.uid = c.uid;
+  if (c.processes > 0) {
+    // Without a user namespace and another uid, everything that the user runs counts.
+    p.processes = c.processes + (full || c.uid != 0 ? 0 : tasks_of_user(::geteuid()));
+  }
+  // With bubblewrap the files are those that were bound.
+  p.landlock = strength_.landlock > 0 && (c.ranks || !full);
+  p.files.files = p.landlock && !full;
+  p.files.signals = p.files.sockets = c.ranks;
+  if (p.files.files) list_files(c, strength_.runner, p.files);
+  if (strength_.seccomp) {
+    p.refuse =
+        c.ranks && !c.gpu && c.report_fd >= 0 ? rank::Syscalls::kReport : rank::Syscalls::kQuiet;
+    p.sockets = c.gpu;  // NCCL's bootstrap
+  }
+  p.separate_ranks = c.ranks;
+  p.signals_by_filter =
+      c.ranks && !full && strength_.seccomp && strength_.landlock < rank::kLandlockScopes;
+  return rank::print_policy(p);
+}
+
+// What is executed in the end: the program, behind sculler-rank --confine where that is there.
+std::vector<std::string> Sandbox::command(const Confined& c, SpawnOptions& options,
+                                          const std::string& runner) const {
+  if (strength_.runner.empty()) {
+    auto words = c.argv;
+    if (c.ranks && level_ == Containment::kFull) words[0] = runner;
+    return words;
+  }
+  std::vector<std::string> words{runner, "--confine", policy(c, options)};
+  if (!c.ranks) words.emplace_back("--");
+  words.insert(words.end(), c.argv.begin() + (c.ranks ? 1 : 0), c.argv.end());
+  return words;
+}
+
 SpawnOptions Sandbox::wrap(const Confined& c) const {
   SpawnOptions options;
   options.env = c.env;
@@ -122,19 +209,32 @@ SpawnOptions Sandbox::wrap(const Confined& c) const {
   options.limits = c.limits;
   options.own_group = true;
   options.die_with_parent = true;
-  if (level_ != Containment::kFull) {
+  if (level_ == Containment::kFull) return wrap_in_bwrap(c, std::move(options));
+  options.cwd = c.cwd_outside.empty() ? c.cwd : c.cwd_outside;
+  options.new_session = true;
+  options.subreaper = true;  // orphans stay below it, where they are found and killed
+  if (level_ == Containment::kNone) {
     options.argv = c.argv;
-    options.cwd = c.cwd_outside.empty() ? c.cwd : c.cwd_outside;
-    options.new_session = true;
-    options.subreaper = true;  // orphans stay below it, where they are found and killed
-    if (level_ == Containment::kNone) options.limits = {};
+    options.limits = {};
     return options;
   }
+  options.argv = command(c, options, strength_.runner);
+  if (!c.ranks && !c.cwd_outside.empty()) {
+    // Compilers write where they work and nowhere else.
+    for (auto& [name, value] : options.env) {
+      if (name == "TMPDIR" || name == "HOME") value = c.cwd_outside;
+    }
+  }
+  return options;
+}
+
+SpawnOptions Sandbox::wrap_in_bwrap(const Confined& c, SpawnOptions options) const {
+  const auto inside = command(c, options, kRunnerInside);
   Arguments a(bwrap_);
   a.add("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
         "--unshare-net", "--unshare-cgroup-try");
   if (!root_) a.add("--unshare-user");
-  if (root_ && c.may_drop_uid) a.add("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID");
+  if (root_ && c.uid != 0) a.add("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID");
   const bool whole_usr = c.whole_usr || c.gpu;
   a.add("--dir", "/usr", "--dir", "/etc");
   if (whole_usr) {
@@ -152,7 +252,10 @@ SpawnOptions Sandbox::wrap(const Confined& c) const {
     for (const auto& device : nvidia_devices()) a.add("--dev-bind-try", device, device);
   }
   std::set<std::string> folders{"/usr", "/etc", "/tmp", "/dev"};
-  for (const auto& bind : c.binds) {
+  std::vector<Bind> binds = c.binds;
+  const std::string runner = strength_.runner.empty() && c.ranks ? c.argv[0] : strength_.runner;
+  if (!runner.empty()) binds.push_back({.source = runner, .at = kRunnerInside});
+  for (const auto& bind : binds) {
     const std::string& at = bind.at.empty() ? bind.source : bind.at;
     if (whole_usr && at == bind.source && !bind.writable && at.starts_with("/usr/"))
       continue;  // there already
@@ -166,30 +269,116 @@ SpawnOptions Sandbox::wrap(const Confined& c) const {
     a.add(std::move(kind), bind.source, at);
   }
   a.add("--chdir", c.cwd, "--");
-  for (const auto& word : c.argv) a.add(word);
+  for (const auto& word : inside) a.add(word);
   options.argv = a.take();
   options.cwd = "/";
   return options;
 }
 
-Sandbox Sandbox::detect(Processes& processes, bool none_asked) {
-  const bool root = ::geteuid() == 0;
-  if (none_asked) return {Containment::kNone, "asked for", "", root};
-  const std::string bwrap = find_program("bwrap");
-  std::string why = "bubblewrap (bwrap) is not installed";
-  if (!bwrap.empty()) {
-    Sandbox full(Containment::kFull, "", bwrap, root);
-    Confined probe;
-    probe.argv = {"/bin/true"};
-    probe.whole_usr = true;
-    probe.env = {{"PATH", "/usr/bin:/bin"}};
-    auto result = run_command(processes, full.wrap(probe), "", 10000, 4096);
-    if (result && result->status.ok()) return full;
-    why = result ? "bwrap: " + result->status.text() + ": " +
-                       printable(shorten(trim(result->err), 200))
-                 : result.error().text();
+std::vector<std::string> Sandbox::parts() const {
+  std::vector<std::string> out;
+  if (level_ == Containment::kNone) return out;
+  const bool inside = !strength_.runner.empty();
+  if (level_ == Containment::kFull) out.emplace_back("namespaces");
+  else if (strength_.own_network) out.emplace_back("network namespace");
+  if (inside && strength_.landlock > 0)
+    out.push_back("Landlock " + std::to_string(strength_.landlock));
+  if (inside && strength_.seccomp) out.emplace_back("seccomp");
+  if (root_) out.emplace_back("unprivileged uid");
+  if (strength_.cgroups != nullptr && strength_.cgroups->version() != 0) {
+    std::string what = strength_.cgroups->limits_processes() ? "pids" : "";
+    if (strength_.cgroups->limits_memory()) what += what.empty() ? "memory" : " and memory";
+    out.push_back(what + " control groups v" + std::to_string(strength_.cgroups->version()));
   }
-  return {Containment::kNoUserns, why, "", root};
+  out.emplace_back("limits");
+  return out;
+}
+
+std::string Sandbox::why() const {
+  if (level_ == Containment::kNone) return why_;
+  std::vector<std::string> all;
+  if (!why_.empty()) all.push_back(why_);
+  const bool full = level_ == Containment::kFull;
+  if (strength_.runner.empty()) {
+    all.emplace_back("sculler-rank is not there, so neither Landlock nor seccomp is used");
+  } else {
+    if (strength_.landlock == 0)
+      all.emplace_back(full ? "this kernel has no Landlock: ranks can read each other's memory"
+                            : "this kernel has no Landlock: files of this user are open to ranks");
+    if (!strength_.seccomp) all.emplace_back("this kernel takes no seccomp filter");
+    if (!full && !strength_.own_network)
+      all.emplace_back("ranks on cuda can reach the network, since NCCL needs sockets");
+  }
+  if (strength_.cgroups != nullptr && !strength_.cgroups->why().empty())
+    all.push_back(strength_.cgroups->why() + ": only limits a process and a user");
+  return join(all, "; ");
+}
+
+std::string Sandbox::cure() const {
+  if (level_ == Containment::kNone) return "leave out --containment none";
+  std::vector<std::string> all;
+  if (level_ != Containment::kFull) {
+    all.emplace_back(
+        bwrap_.empty()
+            ? "apt-get install bubblewrap"
+            : "allow user namespaces to bwrap (Ubuntu 24.04: an AppArmor profile for "
+              "/usr/bin/bwrap "
+              "with `userns,`, or sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a "
+              "chroot: bind-mount the root folder on itself before entering it; in a container: "
+              "--security-opt seccomp=unconfined)");
+  }
+  if (strength_.landlock == 0) all.emplace_back("a kernel from 5.13 on with lsm=landlock");
+  if (strength_.cgroups != nullptr && !strength_.cgroups->why().empty())
+    all.emplace_back("run under `systemd-run --user --scope -p Delegate=yes` or as root");
+  return join(all, "; ");
+}
+
+std::unique_ptr<JobCgroup> Sandbox::job_cgroup(const std::string& name,
+                                               const CgroupLimits& limits) const {
+  if (level_ == Containment::kNone || strength_.cgroups == nullptr || strength_.runner.empty())
+    return nullptr;
+  return strength_.cgroups->make(name, limits);
+}
+
+Sandbox Sandbox::detect(Processes& processes, Containment strictest, const std::string& runner) {
+  const bool root = ::geteuid() == 0;
+  if (strictest == Containment::kNone) return {Containment::kNone, "asked for", "", root};
+  Strength strength;
+  if (exists(runner)) {
+    strength.runner = runner;
+    strength.landlock = rank::landlock_abi();
+    strength.seccomp = rank::seccomp_available();
+    strength.cgroups = std::make_shared<const CgroupHost>(CgroupHost::find());
+  }
+  const std::string bwrap = find_program("bwrap");
+  Confined probe;
+  probe.argv = {"/bin/true"};
+  probe.whole_usr = true;
+  probe.env = {{"PATH", "/usr/bin:/bin"}};
+  const auto works = [&](const Sandbox& box, std::string& why) {
+    auto result = run_command(processes, box.wrap(probe), "", 10000, 4096);
+    if (result && result->status.ok()) return true;
+    why = result ? result->status.text() + ": " + printable(shorten(trim(result->err), 200))
+                 : result.error().text();
+    return false;
+  };
+  std::string why = "bubblewrap (bwrap) is not installed";
+  if (strictest != Containment::kFull) {
+    why = "asked for";
+  } else if (!bwrap.empty()) {
+    Sandbox full(Containment::kFull, "", bwrap, root, strength);
+    if (works(full, why)) return full;
+    why = "bwrap: " + why;
+  }
+  if (root && !strength.runner.empty()) {
+    probe.ranks = true;  // only theirs is left
+    probe.argv = {"", "--", "/bin/true"};
+    strength.own_network = true;
+    std::string ignored;
+    const Sandbox leaves(Containment::kNoUserns, why, bwrap, root, strength);
+    strength.own_network = works(leaves, ignored);
+  }
+  return {Containment::kNoUserns, why, bwrap, root, std::move(strength)};
 }
 
 }  // namespace sculler::eval

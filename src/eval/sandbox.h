@@ -1,24 +1,26 @@
-// Confinement of everything that holds a candidate's text or code: compilers and ranks. First form:
-// bubblewrap with private PID, IPC, network and mount namespaces; resource limits; an unprivileged
-// uid; no new privileges. Landlock and seccomp are to be added in Sandbox::wrap, which every
-// confined process goes through.
+// Confinement of everything that holds a candidate's text or code: compilers and ranks. From the
+// outside bubblewrap with private namespaces where it can start; from the inside sculler-rank
+// --confine (src/rank/confine.h): uid, capabilities, Landlock, seccomp. docs/sandbox.md says what
+// each level stops and what it does not.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/process.h"
+#include "eval/sandbox_cgroup.h"
 
 namespace sculler::eval {
 
 // What holds a candidate back; written into every verdict.
 enum class Containment : uint8_t {
   kFull,      // bubblewrap: namespaces, read-only binds, private /tmp and /dev/shm
-  kNoUserns,  // no namespaces here: limits, process group, environment, unprivileged uid where the
-              // caller is root
+  kNoUserns,  // no bubblewrap here: Landlock's list of files, seccomp, limits, an unprivileged uid
+              // and a network namespace where the caller is root
   kNone,      // asked for: environment and process group only
 };
 [[nodiscard]] std::string_view containment_name(Containment level);
@@ -52,29 +54,58 @@ struct Confined {
   uint64_t shm_bytes = uint64_t{256} << 20;
   bool whole_usr = false;  // compilers and CUDA need more than /usr/lib
   bool gpu = false;        // device nodes, /sys
-  bool may_drop_uid =
-      false;  // the program gives up root itself (SCULLER_DROP_UID): it keeps CAP_SETUID until then
+  bool ranks = false;      // argv is sculler-rank --all, which confines itself; else a compiler
+  uint32_t uid = 0;  // the ranks' where the caller is root; 0: root's stays, without its powers
+  uint64_t processes = 0;             // of the ranks' uid; 0: no limit
+  const JobCgroup* cgroup = nullptr;  // joined first
+  int report_fd = -1;  // here; ranks write what was refused to it (src/rank/leftovers.h, seccomp.h)
+};
+
+// What this machine offers beside bubblewrap, found at run time.
+struct Strength {
+  std::string runner{};  // sculler-rank; empty: nothing is confined from the inside
+  int landlock = 0;      // ABI
+  bool seccomp = false;
+  bool own_network = false;  // kNoUserns: sculler-rank can leave the network by itself
+  std::shared_ptr<const CgroupHost> cgroups{};
 };
 
 class Sandbox {
  public:
-  // Tries the levels from the strictest and keeps the first that works; kNone only where it is
-  // asked for.
-  static Sandbox detect(Processes& processes, bool none_asked);
-  Sandbox(Containment level, std::string why, std::string bwrap, bool root)
-      : level_(level), why_(std::move(why)), bwrap_(std::move(bwrap)), root_(root) {}
+  // Tries the levels from `strictest` down and keeps the first that works; kNone only where it is
+  // asked for. `runner`: path of sculler-rank, may be missing.
+  static Sandbox detect(Processes& processes, Containment strictest, const std::string& runner);
+  Sandbox(Containment level, std::string why, std::string bwrap, bool root, Strength strength = {})
+      : level_(level),
+        why_(std::move(why)),
+        bwrap_(std::move(bwrap)),
+        root_(root),
+        strength_(std::move(strength)) {}
 
   [[nodiscard]] Containment level() const { return level_; }
-  [[nodiscard]] const std::string& why() const { return why_; }  // empty at kFull
+  // Why the level is not kFull, and what is weaker than it could be; empty where nothing is.
+  [[nodiscard]] std::string why() const;
+  [[nodiscard]] std::string cure() const;
+  // What holds, in words: "namespaces", "seccomp", "Landlock 7" ...
+  [[nodiscard]] std::vector<std::string> parts() const;
+  [[nodiscard]] const Strength& strength() const { return strength_; }
+  // Limits for one job's ranks together; null at kNone and where no group can be made.
+  [[nodiscard]] std::unique_ptr<JobCgroup> job_cgroup(const std::string& name,
+                                                      const CgroupLimits& limits) const;
   [[nodiscard]] bool root() const { return root_; }
   // Paths inside are those of Bind::at only at this level.
   [[nodiscard]] bool remaps() const { return level_ == Containment::kFull; }
   [[nodiscard]] SpawnOptions wrap(const Confined& confined) const;
 
  private:
+  [[nodiscard]] SpawnOptions wrap_in_bwrap(const Confined& confined, SpawnOptions options) const;
+  [[nodiscard]] std::string policy(const Confined& confined, SpawnOptions& options) const;
+  [[nodiscard]] std::vector<std::string> command(const Confined& confined, SpawnOptions& options,
+                                                 const std::string& runner) const;
   Containment level_;
   std::string why_, bwrap_;
   bool root_;
+  Strength strength_;
 };
 
 }  // namespace sculler::eval

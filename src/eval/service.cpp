@@ -26,7 +26,8 @@ std::string usage() {
   --cache-bytes N      bound of the compile cache (default 8 GiB)
   --parallel N         jobs at once (default: one a core)
   --arch 90a           --pack: the GPUs' architecture
-  --containment none   no sandbox; every verdict says so
+  --containment LEVEL  auto, no-userns (as where bubblewrap cannot start) or none (no sandbox);
+                       every verdict says which level held
   --version  --help
 )";
 }
@@ -74,9 +75,11 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
       o.parallel = static_cast<int>(number());
     }
     if (word == "--containment") {
-      if (value != "none" && value != "auto")
-        return fail(ErrorCode::kUsage, "--containment is auto or none");
-      o.no_containment = value == "none";
+      if (value != "none" && value != "no-userns" && value != "auto")
+        return fail(ErrorCode::kUsage, "--containment is auto, no-userns or none");
+      o.strictest = value == "none"        ? Containment::kNone
+                    : value == "no-userns" ? Containment::kNoUserns
+                                           : Containment::kFull;
     }
   }
   return o;
@@ -91,11 +94,12 @@ Result<std::unique_ptr<Service>> Service::make(const Options& options) {
   GpuReport gpus;
   if (options.doctor || real_files().exists("/dev/nvidiactl")) gpus = probe_gpus();
   (void)become_subreaper();
-  std::unique_ptr<Service> s(
-      new Service(Sandbox::detect(real_processes(), options.no_containment)));
+  const Installation installation = find_installation();
+  std::unique_ptr<Service> s(new Service(Sandbox::detect(real_processes(), options.strictest,
+                                                         installation.programs + "/sculler-rank")));
   s->options = options;
   s->gpus = std::move(gpus);
-  s->installation = find_installation();
+  s->installation = installation;
   s->toolchain = find_toolchain();
   s->cache_folder = options.cache.empty() ? default_cache_folder() : options.cache;
   s->cache = std::make_unique<ArtifactCache>(s->cache_folder, options.cache_bytes);
@@ -150,7 +154,11 @@ std::string doctor_json(Service& s) {
   }
   const nlohmann::json report{
       {"version", 1},
-      {"containment", {{"level", s.machine.containment}, {"why", s.machine.containment_why}}},
+      {"containment",
+       {{"level", s.machine.containment},
+        {"why", s.machine.containment_why},
+        {"cure", s.sandbox.cure()},
+        {"parts", s.sandbox.parts()}}},
       {"cuda", {{"home", s.toolchain.cuda_home}, {"nvcc", nvcc_version}}},
       {"nccl", {{"include", s.toolchain.nccl_include}, {"version", s.toolchain.nccl_version}}},
       {"cutlass", s.toolchain.cutlass_include},

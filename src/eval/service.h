@@ -20,8 +20,8 @@ struct Options {
   std::string jobs_folder, pack_folder;
   std::string arch;  // pack: "90a"
   uint64_t cache_bytes = uint64_t{8} << 30;
-  int parallel = 0;  // 0: one a core
-  bool no_containment = false;
+  int parallel = 0;                            // 0: one a core
+  Containment strictest = Containment::kFull;  // the level to begin with
   bool doctor = false, help = false, version = false;
 };
 [[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments);

@@ -1,11 +1,13 @@
-// sculler-rank --all N rank.json: forks the ranks of a job inside the sandbox. docs/internals.md,
-// "Launch".
+// sculler-rank [--confine POLICY] --all N rank.json: forks the ranks of a job inside the sandbox.
+// sculler-rank --confine POLICY -- PROGRAM...: confines itself, then becomes PROGRAM.
+// docs/internals.md, "Launch"; docs/sandbox.md.
 #include <fcntl.h>
-#include <grp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -17,10 +19,13 @@
 #include "base/files.h"
 #include "base/strings.h"
 #include "rank/backend_cpu.h"
+#include "rank/confine.h"
+#include "rank/leftovers.h"
 #include "rank/runner.h"
 
 namespace {
 
+using sculler::rank::ConfinePolicy;
 using sculler::rank::RankSpec;
 using sculler::rank::Target;
 
@@ -44,16 +49,9 @@ std::vector<int> descriptors(const char* variable) {
   return out;
 }
 
-bool drop_root(const char* text) {
-  const auto uid = sculler::parse_int(text);
-  if (!uid || *uid <= 0 || *uid > 0x7fffffff) return false;
-  const auto id = static_cast<uid_t>(*uid);
-  return ::setgroups(0, nullptr) == 0 && ::setresgid(id, id, id) == 0 &&
-         ::setresuid(id, id, id) == 0 && ::setuid(0) != 0;
-}
-
 [[noreturn]] void be_rank(const RankSpec& spec, int rank, const std::vector<int>& control,
-                          const std::vector<int>& vm, void* shared, pid_t parent) {
+                          const std::vector<int>& vm, const ConfinePolicy& policy, void* shared,
+                          pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   const auto own = static_cast<std::size_t>(rank);
@@ -68,6 +66,8 @@ bool drop_root(const char* text) {
   ::setenv("SCULLER_RANK", std::to_string(rank).c_str(), 1);
   ::setenv("SCULLER_CONTROL_FD", std::to_string(control[own]).c_str(), 1);
   if (!vm.empty()) ::setenv("SCULLER_VM_FD", std::to_string(vm[own]).c_str(), 1);
+  if (auto done = sculler::rank::confine_rank(policy); !done)
+    ::_exit(complain(done.error().text()));
   const int code = sculler::rank::run_rank(spec, rank, control[own], shared);
   std::fflush(nullptr);
   // Destructors of libraries whose peers may be gone have nothing to add.
@@ -77,16 +77,34 @@ bool drop_root(const char* text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4 || std::strcmp(argv[1], "--all") != 0) {
-    std::fprintf(stderr, "usage: sculler-rank --all N rank.json\n");
+  ConfinePolicy policy;
+  int next = 1;
+  if (argc > 3 && std::strcmp(argv[1], "--confine") == 0) {
+    auto parsed = sculler::rank::parse_policy(argv[2]);
+    if (!parsed) return complain(parsed.error().text());
+    policy = std::move(*parsed);
+    if (policy.report_fd >= 0) ::fcntl(policy.report_fd, F_SETFD, FD_CLOEXEC);
+    if (auto done = sculler::rank::confine(policy); !done)
+      return complain("the sandbox cannot be entered: " + done.error().text());
+    next = 3;
+  }
+  if (next == 3 && argc > 4 && std::strcmp(argv[3], "--") == 0) {
+    ::execvp(argv[4], argv + 4);
+    return complain(std::string(argv[4]) + ": " + std::strerror(errno));
+  }
+  if (argc - next != 3 || std::strcmp(argv[next], "--all") != 0) {
+    std::fprintf(stderr,
+                 "usage: sculler-rank [--confine POLICY] --all N rank.json\n"
+                 "       sculler-rank --confine POLICY -- PROGRAM [ARGUMENTS]\n");
     return 2;
   }
-  const auto n = sculler::parse_int(argv[2]);
-  auto text = sculler::real_files().read(argv[3], 1 << 20);
+  const char* const file = argv[next + 2];
+  const auto n = sculler::parse_int(argv[next + 1]);
+  auto text = sculler::real_files().read(file, 1 << 20);
   if (!text) return complain(text.error().text());
   auto spec = sculler::rank::parse_rank_spec(*text);
   if (!spec) return complain(spec.error().text());
-  if (!n || *n != spec->n_ranks) return complain("N is not n_ranks of " + std::string(argv[3]));
+  if (!n || *n != spec->n_ranks) return complain("N is not n_ranks of " + std::string(file));
 
   const std::vector<int> control = descriptors("SCULLER_CONTROL_FDS");
   const std::vector<int> vm = descriptors("SCULLER_VM_FDS");
@@ -95,19 +113,19 @@ int main(int argc, char** argv) {
     return complain("SCULLER_CONTROL_FDS does not name one open descriptor a rank");
   if (spec->target == Target::kEmu && vm.size() != ranks)
     return complain("SCULLER_VM_FDS does not name one open descriptor a rank");
-  if (const char* uid = std::getenv("SCULLER_DROP_UID"); uid != nullptr && !drop_root(uid))
-    return complain("cannot give up root: SCULLER_DROP_UID=" + std::string(uid));
 
   void* shared = nullptr;
   if (spec->target == Target::kCpu && spec->n_ranks > 1) {
     shared = sculler::rank::make_shared_barrier(spec->n_ranks);
     if (shared == nullptr) return complain("no shared memory for the ranks' barrier");
   }
+  // What ranks leave behind becomes ours, is found and killed.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t parent = ::getpid();
   std::vector<pid_t> children;
   for (int r = 0; r < spec->n_ranks; ++r) {
     const pid_t pid = ::fork();
-    if (pid == 0) be_rank(*spec, r, control, vm, shared, parent);
+    if (pid == 0) be_rank(*spec, r, control, vm, policy, shared, parent);
     if (pid < 0) {
       const int error = errno;
       for (const pid_t child : children) ::kill(child, SIGKILL);
@@ -121,17 +139,22 @@ int main(int argc, char** argv) {
   int result = 0;
   for (std::size_t left = children.size(); left > 0;) {
     int status = 0;
-    const pid_t pid = ::waitpid(-1, &status, 0);
+    rusage usage{};
+    const pid_t pid = ::wait4(-1, &status, 0, &usage);
     if (pid < 0) {
       if (errno == EINTR) continue;
       break;
     }
-    bool own = false;
-    for (const pid_t child : children) own = own || child == pid;
-    if (!own) continue;
+    const auto at = std::find(children.begin(), children.end(), pid);
+    if (at == children.end()) continue;
     --left;
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (result == 0) result = code;
+    if (code != 0)
+      sculler::rank::report_memory(policy.report_fd, static_cast<int>(at - children.begin()),
+                                   static_cast<uint64_t>(usage.ru_maxrss) * 1024);
   }
+  sculler::rank::report_leftovers(policy.report_fd);
+  if (!policy.files.files) sculler::rank::report_full_folders(policy.report_fd);
   return result;
 }

@@ -58,11 +58,13 @@ struct Answer {
 
 // Compiled artifacts are kept between tests of one build; verdicts only where `spool` is given.
 inline Answer evaluate(const std::vector<json>& jobs, const std::string& spool = {},
-                       int64_t timeout_ms = 240'000) {
+                       int64_t timeout_ms = 240'000, std::string containment = {}) {
+  if (containment.empty()) containment = env_value("SCULLER_TEST_CONTAINMENT");
   SpawnOptions options;
   options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache",
                   std::string(SCULLER_BINARY_DIR) + "/e2e-cache"};
   if (!spool.empty()) options.argv.insert(options.argv.end(), {"--spool", spool});
+  if (!containment.empty()) options.argv.insert(options.argv.end(), {"--containment", containment});
   options.env = env_subset(
       {"PATH", "HOME", "TMPDIR", "SCULLER_CUDA_HOME", "SCULLER_PREFIX", "XDG_DATA_HOME"});
   std::string input;

@@ -34,7 +34,7 @@ class CompileTest : public testing::Test {
   }
   fs::path folder_;
   Toolchain toolchain_ = find_toolchain();
-  Sandbox sandbox_ = Sandbox::detect(real_processes(), false);
+  Sandbox sandbox_ = Sandbox::detect(real_processes(), Containment::kFull, "");
   std::unique_ptr<ArtifactCache> held_;
 };
 

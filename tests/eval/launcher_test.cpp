@@ -59,7 +59,7 @@ class LauncherTest : public testing::TestWithParam<bool> {
     }
     installation_.programs = folder_ / "bin";
     if (GetParam()) {
-      sandbox_ = Sandbox::detect(real_processes(), false);
+      sandbox_ = Sandbox::detect(real_processes(), Containment::kFull, "");
       if (sandbox_.level() != Containment::kFull)
         GTEST_SKIP() << "no sandbox here: " << sandbox_.why();
     }
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Levels, LauncherTest, testing::Values(true, false),
                          [](const auto& i) { return i.param ? "full" : "no_userns"; });
 
 TEST(LauncherFull, ARankSeesLittleOfTheMachine) {
-  const auto sandbox = Sandbox::detect(real_processes(), false);
+  const auto sandbox = Sandbox::detect(real_processes(), Containment::kFull, "");
   if (sandbox.level() != Containment::kFull) GTEST_SKIP() << "no sandbox here: " << sandbox.why();
   std::string name = (fs::temp_directory_path() / "launcher_test_XXXXXX").string();
   ASSERT_NE(::mkdtemp(name.data()), nullptr);
@@ -196,7 +196,7 @@ TEST(LauncherDeath, NothingIsLeftWhenTheEvaluatorIsKilled) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const auto sandbox = Sandbox::detect(real_processes(), false);
+    const auto sandbox = Sandbox::detect(real_processes(), Containment::kFull, "");
     Installation installation;
     installation.programs = folder / "bin";
     LocalLauncher launcher(real_processes(), sandbox, installation, folder / "scratch");

@@ -93,8 +93,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{11, status::kCheat, "flood"}, Case{12, status::kIncorrect, "unjoined thread"},
         Case{13, status::kCheat, "forged Done, works on"},
         Case{14, status::kLaunchError, "run fails"}, Case{15, status::kIncorrect, "PASS on stdout"},
-        Case{16, status::kIncorrect, "one wrong value"},
-        Case{17, status::kPassed, "cannot shrink"}),
+        Case{16, status::kIncorrect, "one wrong value"}, Case{17, status::kPassed, "cannot shrink"},
+        Case{18, status::kCheat, "a flood of descriptors"},
+        Case{19, status::kCheat, "half a message"},
+        Case{20, status::kCheat, "Done of the iteration before"},
+        Case{21, status::kCheat, "a text longer than a message"},
+        Case{22, status::kCrash, "closes its socket"},
+        Case{23, status::kCheat, "announces another buffer"}),
     [](const testing::TestParamInfo<Case>& c) { return "Kind" + std::to_string(c.param.kind); });
 
 TEST_F(CpuJob, UnwrittenNamesTheElement) {

@@ -17,6 +17,7 @@ constexpr uint32_t kMaxChannels = 16;  // host threads a rank
 constexpr uint64_t kMillisecond = 1'000'000;
 
 constexpr int kSendSeconds = 10;
+constexpr std::size_t kMaxUnread = std::size_t{64} << 20;  // of all connections of a rank
 
 // A rank that does not read its replies must not stop the VM for long.
 void limit_sends(int socket) {
@@ -139,6 +140,12 @@ void Server::read(int rank, uint32_t thread) {
   }
   r.heard_ns = verify::monotonic_ns();
   r.left_out = false;
+  std::size_t unread = 0;
+  for (const auto& channel : r.channels) unread += channel->inbox.bytes().size();
+  if (unread > kMaxUnread) {
+    drop(rank, "more unfinished requests than a program has");
+    return;
+  }
   while (parse(rank, thread)) {}
 }
 

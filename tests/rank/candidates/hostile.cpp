@@ -114,6 +114,52 @@ extern "C" SCULLER_EXPORT int sculler_run(void*, const sculler_problem*, int set
 #elif KIND == 17  // shrinks its buffers under the checker's feet
   compute(set, 0, n);
   for (int fd = 3; fd < 200; ++fd) (void)!ftruncate(fd, 0);
+#elif KIND == 18  // a flood of descriptors
+  compute(set, 0, n);
+  for (int i = 0; i < 200; ++i) {
+    sculler::rank::Message m;
+    m.kind = sculler::rank::Kind::kEnqueued;
+    m.a = run;
+    iovec part{&m, sizeof m};
+    alignas(cmsghdr) char space[CMSG_SPACE(200 * sizeof(int))] = {};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = space;
+    header.msg_controllen = sizeof space;
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(200 * sizeof(int));
+    for (std::size_t k = 0; k < 200; ++k) {
+      const int fd = 1;
+      std::memcpy(CMSG_DATA(c) + k * sizeof fd, &fd, sizeof fd);
+    }
+    (void)!sendmsg(control(), &header, MSG_DONTWAIT);
+  }
+#elif KIND == 19  // half a message
+  compute(set, 0, n);
+  sculler::rank::Message half;
+  (void)!send(control(), &half, sizeof half / 2, 0);
+#elif KIND == 20  // Done of the iteration before
+  compute(set, 0, n);
+  if (run > 0) forge(sculler::rank::Kind::kDone, run - 1);
+#elif KIND == 21  // says that its text is longer than a message
+  compute(set, 0, n);
+  sculler::rank::Message huge;
+  huge.kind = sculler::rank::Kind::kFault;
+  huge.text_bytes = 0xffffffff;
+  (void)!send(control(), &huge, sizeof huge, 0);
+#elif KIND == 22  // closes its socket and stays
+  compute(set, 0, n);
+  close(control());
+  for (;;) pause();
+#elif KIND == 23  // announces another buffer
+  compute(set, 0, n);
+  sculler::rank::Message pool_again;
+  pool_again.kind = sculler::rank::Kind::kPool;
+  pool_again.u[1] = uint64_t{1} << 62;
+  (void)!send(control(), &pool_again, sizeof pool_again, 0);
 #else
   compute(set, 0, n);
 #endif
