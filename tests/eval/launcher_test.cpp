@@ -212,6 +212,8 @@ TEST(LauncherDeath, NothingIsLeftWhenTheEvaluatorIsKilled) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_GE(processes_with((folder / "bin").string()).size(), 3U);  // trusted, sandbox, rank
+  // bubblewrap's inner process asks for its parent's death only after it has been started.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(gone_within((folder / "bin").string(), 3000));
