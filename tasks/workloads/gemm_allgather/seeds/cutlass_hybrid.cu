@@ -182,7 +182,8 @@ int enqueue(State* st, int set) {
     GA_TRY(cudaEventRecord(st->second_done, st->second));
     GA_TRY(cudaStreamWaitEvent(main_stream, st->second_done, 0));
   }
-  for (size_t d = 0; d < st->side.size(); ++d) {
+  // Without a plain chunk nothing was sent by a side stream, and none is part of the capture.
+  for (size_t d = 0; d < st->side.size() && !st->chunks.front().fused; ++d) {
     GA_TRY(cudaEventRecord(st->sent[d], st->side[d]));
     GA_TRY(cudaStreamWaitEvent(main_stream, st->sent[d], 0));
   }
