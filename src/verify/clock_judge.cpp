@@ -94,13 +94,14 @@ uint64_t ClockJudge::typical_offset_ns() const {
 }
 
 std::optional<std::string> ClockJudge::systematic() const {
-  // Preemption makes single iterations disagree, a loaded machine makes short ones disagree by its
-  // time slices; every one of them was corrected already. Only a median beyond both is called a
-  // lie.
+  // Preemption makes single iterations disagree, a loaded machine makes all short ones disagree by
+  // the time slices of those who wait for the same processors; every one of them was corrected
+  // already, so that a lie gains nothing. Only a median beyond both is called one.
   constexpr double kTimeSlices = 20e6;
   if (excess_ns_.size() < 5) return std::nullopt;
   const double excess = median(excess_ns_), claimed = median(claimed_ns_);
-  if (excess <= std::max(claimed, kTimeSlices)) return std::nullopt;
+  const double crowd = crowd_.empty() ? 1.0 : std::max(1.0, median(crowd_));
+  if (excess <= std::max(claimed, kTimeSlices * crowd)) return std::nullopt;
   return "the ranks claim " + std::to_string(static_cast<uint64_t>(claimed / 1000)) +
          " us a run, the checker's clock shows " +
          std::to_string(static_cast<uint64_t>(excess / 1000)) + " us more in most of " +

@@ -32,6 +32,8 @@ class ClockJudge {
   // delays were injected, the figures are kept but not judged.
   void judge(uint64_t sent_ns, bool delayed, const std::vector<RankClock>& ranks,
              IterationResult& result);
+  // Said once an iteration: threads a processor that want to run (host_load.h).
+  void crowd(double runnable_per_cpu) { crowd_.push_back(runnable_per_cpu); }
   // Over all timed iterations so far: why the claims as a whole are false. Empty: they are not.
   [[nodiscard]] std::optional<std::string> systematic() const;
   // Median over the empty runs: region by the checker's clock minus latency claimed.
@@ -48,6 +50,7 @@ class ClockJudge {
 
   ClockRule rule_;
   std::vector<double> offsets_;  // of empty runs
+  std::vector<double> crowd_;    // of all iterations
   uint64_t open_offset_ns_ = 0, close_offset_ns_ = 0;
   std::vector<double> excess_ns_, claimed_ns_;  // of timed iterations
 };

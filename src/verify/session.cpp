@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "verify/clock_judge.h"
+#include "verify/host_load.h"
 
 namespace sculler::verify {
 namespace {
@@ -426,6 +427,7 @@ struct Session::Impl {
                     rank_text(r) + " " + *why + " (rule 2: the checker's clock decides)",
                     "leave the harness's clocks and messages alone");
       }
+      judge.crowd(runnable_per_cpu());
       judge.judge(sent, spec.delay_before_ns + spec.delay_inside_ns > 0, clocks(), result);
     } else {
       result.latency_ns = device.virtual_latency_ns();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "verify/host_load.h"
+
 namespace sculler::verify {
 namespace {
 
@@ -88,6 +90,26 @@ TEST(ClockJudge, OneOutlierIsNoLie) {
   }
   EXPECT_FALSE(judge.systematic().has_value());
 }
+
+TEST(ClockJudge, ALieIsOneOnAnIdleHostAndATimeSliceOnACrowdedOne) {
+  const auto named = [](double crowd) {
+    ClockJudge judge({8, 50'000, 0.03});
+    judge.calibrate(1000, clocks(1000));
+    for (int i = 0; i < 9; ++i) {
+      auto c = clocks(100'000);
+      c[0].done_received_ns += 50'000'000;
+      IterationResult result;
+      judge.crowd(crowd);
+      judge.judge(1000, false, c, result);
+      EXPECT_GT(result.latency_ns, 49'000'000U);  // corrected on both
+    }
+    return judge.systematic().has_value();
+  };
+  EXPECT_TRUE(named(1.0));
+  EXPECT_FALSE(named(10.0));
+}
+
+TEST(HostLoad, IsOneAtLeast) { EXPECT_GE(runnable_per_cpu(), 1.0); }
 
 }  // namespace
 }  // namespace sculler::verify
