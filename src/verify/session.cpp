@@ -8,7 +8,6 @@
 
 #include "base/random.h"
 #include "verify/clock_judge.h"
-#include "verify/host_load.h"
 
 namespace sculler::verify {
 namespace {
@@ -427,7 +426,7 @@ struct Session::Impl {
                     rank_text(r) + " " + *why + " (rule 2: the checker's clock decides)",
                     "leave the harness's clocks and messages alone");
       }
-      judge.crowd(runnable_per_cpu());
+      judge.crowd(device.crowd());
       judge.judge(sent, spec.delay_before_ns + spec.delay_inside_ns > 0, clocks(), result);
     } else {
       result.latency_ns = device.virtual_latency_ns();

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "rank/channel.h"
 #include "rank/protocol.h"
+#include "verify/host_load.h"
 #include "verify/job.h"
 
 namespace sculler::verify {
@@ -63,6 +64,8 @@ class Device {
   virtual uint64_t now_ns() = 0;  // CLOCK_MONOTONIC: the ranks run on the same host
   // False on emu: the ranks' times mean nothing there and are not judged.
   [[nodiscard]] virtual bool real_time() const { return true; }
+  // Threads a processor that want to run on the ranks' host.
+  [[nodiscard]] virtual double crowd() const { return runnable_per_cpu(); }
   // emu: virtual time of the region that just ended, 0 if unknown.
   virtual uint64_t virtual_latency_ns() { return 0; }
   // emu: who is to blame for an element that is wrong, or that nobody wrote (`unwritten`); for an

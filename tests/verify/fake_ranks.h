@@ -49,6 +49,7 @@ class FakeDevice final : public Device {
   Status prepare(int) override { return {}; }
   uint64_t now_ns() override { return clock; }
   bool real_time() const override { return real; }
+  double crowd() const override { return 1.0; }
   uint64_t virtual_latency_ns() override { return 4242; }
   std::function<std::optional<Blame>(int rank, int buffer, int64_t element, bool unwritten)>
       on_blame;
