@@ -1,5 +1,6 @@
 // The socket loop with peers that speak the protocol, break it, or go away; a real machine behind
 // it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -301,6 +302,62 @@ TEST_F(ServerTest, RandomRequestsNeverHurtTheVm) {
     server_->set_waiting_outside(0, false);
     EXPECT_NE(allocate(0, 64), 0u);
   }
+}
+
+TEST_F(ServerTest, UnfinishedRequestsAreBounded) {
+  start(2);
+  greet(0);
+  greet(1);
+  server_->set_waiting_outside(0, true);
+  std::vector<int> threads;
+  for (int i = 0; i < 3; ++i) {
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    peers_[1]->raw(wire::Op::kChannel, {}, pair[1]);
+    ::close(pair[1]);
+    threads.push_back(pair[0]);
+  }
+  wire::Header header;
+  header.op = wire::Op::kLoadModule;
+  header.bytes = wire::kMaxMessageBytes;
+  for (const int fd : threads) ::send(fd, &header, sizeof header, MSG_NOSIGNAL);
+  // Three modules of which the last byte never comes.
+  const std::vector<uint8_t> zeroes(wire::kPieceBytes);
+  uint64_t sent = 0;
+  for (int i = 0; i < 20000 && server_->connected(1); ++i) {
+    for (const int fd : threads) {
+      if (sent / threads.size() > wire::kMaxMessageBytes - 4 * wire::kPieceBytes) break;
+      const ssize_t n = ::send(fd, zeroes.data(), zeroes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (n > 0) sent += static_cast<uint64_t>(n);
+    }
+    server_->step(0);
+  }
+  EXPECT_FALSE(server_->connected(1));
+  EXPECT_NE(server_->report(1).broken.find("unfinished"), std::string::npos)
+      << server_->report(1).broken << " after " << sent;
+  EXPECT_LT(sent, uint64_t{80} << 20);
+  for (const int fd : threads) ::close(fd);
+  server_->set_waiting_outside(0, false);
+  EXPECT_NE(allocate(0, 64), 0u);
+}
+
+TEST_F(ServerTest, SurplusDescriptorsAreClosed) {
+  start(2);
+  greet(0);
+  greet(1);
+  const auto open = [] {
+    int count = 0;
+    for (int fd = 0; fd < 4096; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+    return count;
+  };
+  const int before = open();
+  for (int i = 0; i < 100 && server_->connected(1); ++i) {
+    peers_[1]->raw(wire::Op::kMemoryInfo, {}, 0);
+    wire::MemoryReply reply;
+    server_->set_waiting_outside(0, true);
+    EXPECT_EQ(wait(1, reply), 0);
+  }
+  EXPECT_LE(open(), before + 4);
 }
 
 TEST_F(ServerTest, ADeadRankIsNoticed) {
