@@ -1,6 +1,7 @@
 #include "eval/outcome.h"
 
 #include <algorithm>
+#include <csignal>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -142,6 +143,7 @@ RunResult result_of(const GroupOutcome& outcome) {
       ExitStatus inner;
       inner.signal = outcome.ranks.code - 128;
       out.message += "; a rank was " + inner.text();
+      if (inner.signal == SIGSYS) out.message += ", for a call that the sandbox refuses";
     } else if (!outcome.ranks.ok()) {
       out.message += "; the ranks ended with " + outcome.ranks.text();
     }

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
 #include <map>
 
 #include "eval/outcome.h"
@@ -183,6 +187,50 @@ TEST(Cgroup, Version1HasAFolderAController) {
   const std::string name = "/sculler-" + std::to_string(::getpid()) + "-a";
   EXPECT_EQ(files.text["/sys/fs/cgroup/pids" + name + "/pids.max"], "5");
   EXPECT_EQ(files.text["/sys/fs/cgroup/memory/api/7c" + name + "/memory.limit_in_bytes"], "4096");
+}
+
+// The kernel's own groups, where this machine lets us make some.
+TEST(Cgroup, TheKernelRefusesAndCounts) {
+  const auto host = CgroupHost::find();
+  if (!host.limits_processes() || !host.limits_memory()) GTEST_SKIP() << host.why();
+  auto job = host.make("test", {.processes = 8, .memory_bytes = uint64_t{64} << 20});
+  ASSERT_NE(job, nullptr);
+  const auto child = [&](const std::function<int()>& body) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      for (const int fd : job->join_fds()) {
+        if (::write(fd, "0", 1) != 1) ::_exit(100);
+      }
+      ::_exit(body());
+    }
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  };
+  EXPECT_EQ(child([] {
+              for (int i = 0; i < 20; ++i) {
+                const pid_t pid = ::fork();
+                if (pid < 0) return i < 10 ? 7 : 8;
+                if (pid == 0) {
+                  for (;;) ::pause();
+                }
+              }
+              return 9;
+            }),
+            7);
+  const auto forked = job->events();
+  EXPECT_GE(forked.forks_refused, 1U);
+  EXPECT_EQ(forked.left, 7U);
+  EXPECT_EQ(job->kill(), 7U);
+  EXPECT_EQ(job->events().left, 0U);
+  EXPECT_EQ(child([] {
+              const std::size_t bytes = std::size_t{256} << 20;
+              auto* memory = static_cast<volatile char*>(::malloc(bytes));
+              for (std::size_t at = 0; at < bytes; at += 4096) memory[at] = 1;
+              return 0;
+            }),
+            128 + SIGKILL);
+  EXPECT_GE(job->events().memory_kills, 1U);
 }
 
 TEST(Report, NamesCallsAndMakesVerdictsOnlyWorse) {
