@@ -18,6 +18,7 @@ namespace {
 
 // Numbers in the confined process; the ranks' sockets begin above (launcher.cpp).
 constexpr int kReportFd = 3, kCgroupFd = 4;
+constexpr std::string_view kAskedFor = "asked for";
 constexpr const char* kRunnerInside = "/sculler/bin/sculler-rank";
 
 // Both the switch and the value that turns multicast off.
@@ -101,7 +102,7 @@ void list_files(const Confined& c, const std::string& runner, rank::LandlockRule
     rules.read.insert(rules.read.end(), {"/usr", "/bin", "/sbin", "/etc/alternatives"});
   rules.write = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
   if (c.gpu) {
-    rules.read.insert(rules.read.end(), {"/sys", "/dev", "/etc", "/run/nvidia-persistenced"});
+    rules.read.insert(rules.read.end(), {"/sys", "/dev", "/etc", "/opt", "/run", "/var/lib"});
     rules.write.emplace_back("/dev/shm");
     for (auto& device : nvidia_devices()) rules.write.push_back(std::move(device));
   }
@@ -315,9 +316,11 @@ std::string Sandbox::why() const {
 }
 
 std::string Sandbox::cure() const {
-  if (level_ == Containment::kNone) return "leave out --containment none";
+  if (level_ == Containment::kNone) return "leave out --containment";
   std::vector<std::string> all;
-  if (level_ != Containment::kFull) {
+  if (why_ == kAskedFor) {
+    all.emplace_back("leave out --containment");
+  } else if (level_ != Containment::kFull) {
     all.emplace_back(
         bwrap_.empty()
             ? "apt-get install bubblewrap"
@@ -342,7 +345,8 @@ std::unique_ptr<JobCgroup> Sandbox::job_cgroup(const std::string& name,
 
 Sandbox Sandbox::detect(Processes& processes, Containment strictest, const std::string& runner) {
   const bool root = ::geteuid() == 0;
-  if (strictest == Containment::kNone) return {Containment::kNone, "asked for", "", root};
+  if (strictest == Containment::kNone)
+    return {Containment::kNone, std::string(kAskedFor), "", root};
   Strength strength;
   if (exists(runner)) {
     strength.runner = runner;
@@ -364,7 +368,7 @@ Sandbox Sandbox::detect(Processes& processes, Containment strictest, const std::
   };
   std::string why = "bubblewrap (bwrap) is not installed";
   if (strictest != Containment::kFull) {
-    why = "asked for";
+    why = kAskedFor;
   } else if (!bwrap.empty()) {
     Sandbox full(Containment::kFull, "", bwrap, root, strength);
     if (works(full, why)) return full;
