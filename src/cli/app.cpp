@@ -47,6 +47,7 @@ int run_app(App& app, const std::vector<std::string>& arguments) {
   add_calibrate(cli, app, action);
   add_export(cli, app, action);
   add_list(cli, app, action);
+  add_bench(cli, app, action);
   for (auto* command : cli.get_subcommands({}))
     command->add_flag("--json", app.json, "machine-readable output");
   try {

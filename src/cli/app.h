@@ -51,6 +51,7 @@ struct App {
 
 // A command registers its options and gives what runs it.
 using Action = std::function<Status()>;
+void add_bench(CLI::App& cli, App& app, Action& action);
 void add_optimize(CLI::App& cli, App& app, Action& action);
 void add_evaluate(CLI::App& cli, App& app, Action& action);
 void add_resume(CLI::App& cli, App& app, Action& action);

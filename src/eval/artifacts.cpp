@@ -4,6 +4,8 @@
 
 #include "base/files.h"
 #include "base/sha256.h"
+#include "eval/noise.h"
+#include "eval/stress_ptx.h"
 
 namespace sculler::eval {
 namespace {
@@ -92,6 +94,25 @@ CompileOutcome Artifacts::baseline(const Job& job, const task::Task& task, const
   Job stand_in;
   stand_in.files = {{file_name(path), std::move(*text)}};
   return compiler_.compile(source_request(stand_in, task, arch, cubin));
+}
+
+CompileOutcome Artifacts::planted(const Job& job, const task::Task& task, double fraction,
+                                  const std::string& arch, bool cubin) {
+  if (!job.carried.planted.empty()) return carried(job.carried.planted);
+  Job variant = job;
+  variant.files[0].text = planted_source(job.files[0].text, fraction, job.is_cuda_source());
+  return compiler_.compile(source_request(variant, task, arch, cubin));
+}
+
+CompileOutcome Artifacts::stressed(const Job& job, const task::Task& task, const std::string& arch,
+                                   bool cubin, const std::string& plain) {
+  if (!job.carried.stressed.empty()) return carried(job.carried.stressed);
+  Job variant = job;
+  variant.files[0].text = stressed_source(job.files[0].text);
+  auto request = source_request(variant, task, arch, cubin);
+  request.stressed = true;
+  request.salt = plain;
+  return compiler_.compile(request);
 }
 
 CompileOutcome Artifacts::rank_backend(const Job& job, const std::string& arch, bool cubin) {

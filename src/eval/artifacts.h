@@ -22,6 +22,14 @@ class Artifacts {
   [[nodiscard]] CompileOutcome baseline(const Job& job, const task::Task& task,
                                         const std::string& name, const std::string& arch,
                                         bool cubin);
+  // The candidate with a planted slowdown (noise.h).
+  [[nodiscard]] CompileOutcome planted(const Job& job, const task::Task& task, double fraction,
+                                       const std::string& arch, bool cubin);
+  // The candidate with sleeps at its synchronisation points (stress_ptx.h); `plain` is the
+  // candidate's own artifact hash.
+  [[nodiscard]] CompileOutcome stressed(const Job& job, const task::Task& task,
+                                        const std::string& arch, bool cubin,
+                                        const std::string& plain);
   [[nodiscard]] CompileOutcome rank_backend(const Job& job, const std::string& arch, bool cubin);
   [[nodiscard]] CompileOutcome verify_backend(const Job& job, const task::Task& task,
                                               const std::string& arch);

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <set>
 
-#include "base/random.h"
 #include "base/strings.h"
+#include "eval/cascade_context.h"
 
 namespace sculler::eval {
 namespace {
@@ -28,43 +28,12 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-bool refuse(Verdict& v, std::string status, std::string message, std::string advice = {}) {
-  v.status = std::move(status);
-  v.message = std::move(message);
-  v.advice = std::move(advice);
-  return false;
-}
-
-bool refuse(Verdict& v, const Error& error) {
-  Error plain = error;
-  plain.cure.clear();
-  return refuse(v, "INTERNAL", plain.text(), error.cure);
-}
-
-void add_note(Verdict& v, std::string note) {
-  if (std::find(v.notes.begin(), v.notes.end(), note) == v.notes.end())
-    v.notes.push_back(std::move(note));
-}
-
 // "sm_90a" or "90a" → "90a".
 std::string arch_number(std::string_view arch) {
   return std::string(arch.starts_with("sm_") ? arch.substr(3) : arch);
 }
 
 }  // namespace
-
-struct Cascade::Context {
-  const Job& job;
-  Verdict v{};
-  task::Task task{};
-  std::optional<task::Profile> profile{};
-  std::optional<task::Problem> problem{}, predict{};
-  std::string arch = "90a";
-  std::string candidate{}, rank_backend{}, verify_backend{}, reference{};
-  std::optional<Prediction> predicted{};
-
-  [[nodiscard]] uint64_t seed(std::string_view salt) const { return Random(job.seed, salt).next(); }
-};
 
 Verdict Cascade::run(const Job& job) {
   Context c{.job = job};
@@ -214,6 +183,7 @@ Result<GroupSpec> Cascade::group_spec(Context& c, const RunPlan& plan, const std
   g.label = label;
   g.env = rank_environment(c.profile ? c.profile->env : Environment{}, multicast);
   if (plan.target == Target::kCuda) g.trusted_env = g.env;
+  g.env.insert(g.env.end(), plan.env.begin(), plan.env.end());
   g.binds.push_back({.source = artifact});
   if (plan.target != Target::kCpu) g.binds.push_back({.source = where.rank_backend});
   // Folders, since libraries find their neighbours by themselves.
@@ -223,10 +193,12 @@ Result<GroupSpec> Cascade::group_spec(Context& c, const RunPlan& plan, const std
   return g;
 }
 
-RunResult Cascade::launch(Context& c, const RunPlan& plan, Stage stage) {
+RunResult Cascade::launch(Context& c, const RunPlan& plan, Stage stage,
+                          const std::string* variant) {
   RunResult result;
   int64_t timeout_ms = 0;
-  auto spec = group_spec(c, plan, c.candidate, timeout_ms, stage_name(stage).data());
+  auto spec = group_spec(c, plan, variant != nullptr ? *variant : c.candidate, timeout_ms,
+                         stage_name(stage).data());
   if (!spec) {
     result.message = spec.error().text();
     return result;
@@ -323,170 +295,6 @@ bool Cascade::run_and_verify(Context& c) {
   plan.seed = c.seed("run");
   plan.iterations = draw_iterations(plan.seed, plan.n_sets, 1, 4);
   return take(c, launch(c, plan, Stage::kRun), Stage::kRun);
-}
-
-bool Cascade::stress(Context& c) {
-  if (!backends(c, c.job.target)) return false;
-  if (c.job.target == Target::kEmu && machine_.dropins.empty()) return true;
-  std::vector<std::string> families = c.task.families;
-  if (families.empty())
-    families = {"large_late", "constant_rows", "negative", "denormal", "integers", "uniform"};
-  constexpr int kRuns = 4;
-  constexpr uint64_t kDelay = 200'000;  // ns
-  const char* const schedules[kRuns] = {"delay_rank", "priority", "random", "delay_rank"};
-  Random random(c.job.seed, "stress");
-  for (int i = 0; i < kRuns; ++i) {
-    RunPlan plan;
-    plan.target = c.job.target;
-    plan.problem = *c.problem;
-    plan.seed = random.next();
-    const auto at = (static_cast<std::size_t>(i) + random.below(families.size())) % families.size();
-    plan.family = families[at];
-    // Every other run is of a size that no file lists.
-    if (i % 2 == 1) {
-      if (auto hidden = c.task.draw_hidden(plan.seed, i, c.job.n_ranks))
-        plan.problem = std::move(*hidden);
-    }
-    plan.n_sets = std::min(c.task.n_sets, 4);
-    plan.iterations = draw_iterations(plan.seed, plan.n_sets, 1, 2);
-    plan.schedule = schedules[i];
-    plan.delayed_rank = static_cast<int>(random.below(static_cast<uint64_t>(c.job.n_ranks)));
-    if (c.job.target != Target::kEmu) {
-      for (auto& it : plan.iterations) it.delay_before_ns = it.delay_inside_ns = kDelay;
-    }
-    const auto result = launch(c, plan, Stage::kStress);
-    if (take(c, result, Stage::kStress)) continue;
-    std::string dims;
-    for (std::size_t d = 0; d < plan.problem.dims.size(); ++d) {
-      dims += (d == 0 ? "" : " ") + c.task.dims[d] + " " + std::to_string(plan.problem.dims[d]);
-    }
-    c.v.message += " (stress: inputs " + plan.family + ", " + dims + ")";
-    return false;
-  }
-  return true;
-}
-
-// SOL, rates and the floor, for the latency in the verdict, at `problem`.
-void Cascade::rate(Context& c, const task::Problem& problem) {
-  Verdict& v = c.v;
-  auto work = c.task.work(problem);
-  if (!work || !v.latency || v.latency->us.median <= 0) return;
-  const double us = v.latency->us.median;
-  if (work->flops > 0) v.tflops = work->flops / us / 1e6;
-  if (work->link_bytes > 0) v.bus_gbps = work->link_bytes / us / 1e3;
-  if (!c.profile) {
-    add_note(v, "no hardware profile: no speed of light, no floor");
-    return;
-  }
-  auto sol = task::speed_of_light(*c.profile, *work, c.task.precision_input);
-  if (!sol) {
-    add_note(v, "no speed of light: " + sol.error().text());
-    return;
-  }
-  v.percent_sol = 100 * sol->us / us;
-  if (auto contended = c.profile->number("contended_us." + c.task.name + "-" + problem.size)) {
-    v.percent_contended_sol = 100 * *contended / us;
-  }
-  if (v.latency->kind != "measured") return;
-  // HBM counts only where caches cannot hold the data: twice the L2, and the timed runs are hot
-  // otherwise.
-  const double l2 = c.profile->number("nominal.l2_bytes")
-                        .value_or(c.profile->number("limits.l2_bytes").value_or(64e6));
-  const bool hbm_counts = work->hbm_bytes > 2 * l2;
-  const double floor = std::max({sol->flops_us, sol->link_us, hbm_counts ? sol->hbm_us : 0.0});
-  if (v.latency->us.high >= floor) return;
-  refuse(v, "IMPLAUSIBLE",
-         microseconds_text(us) + " is below the " + microseconds_text(floor) + " that " +
-             sol->bound + " at nominal rates allows");
-}
-
-bool Cascade::bench(Context& c) {
-  if (c.job.target == Target::kEmu) {
-    if (!c.predicted && c.predict) add_note(c.v, "no prediction: the emulator gave none");
-    return true;
-  }
-  if (!backends(c, c.job.target)) return false;
-  RunPlan plan;
-  plan.target = c.job.target;
-  plan.bench = true;
-  plan.problem = *c.problem;
-  plan.n_sets = std::max(8, c.task.n_sets);
-  plan.seed = c.seed(c.v.stage);
-  BenchPlan bench;
-  bench.seed = plan.seed;
-  bench.round_ms = static_cast<int64_t>(c.task.timeouts.run_s * 1000);
-  std::vector<Contestant> contestants;
-  const auto add = [&](const std::string& name, const std::string& artifact) -> Status {
-    auto spec = group_spec(c, plan, artifact, bench.ready_ms, "bench");
-    if (!spec) return fail(spec.error());
-    contestants.push_back({name, std::move(*spec)});
-    return {};
-  };
-  if (auto done = add("candidate", c.candidate); !done) return refuse(c.v, done.error());
-  std::vector<std::string> names = c.job.compare;
-  if (c.job.compare_all && c.job.baseline_of.empty()) {
-    for (const auto& path : c.task.baselines) names.push_back(task::Task::stem(path));
-  }
-  for (const auto& name : names) {
-    if (name == c.job.baseline_of) continue;
-    const auto built =
-        artifacts_.baseline(c.job, c.task, name, c.arch, c.job.target == Target::kCuda);
-    if (!built.ok) {
-      add_note(c.v, "baseline " + name + " was not compared: " + built.message);
-      continue;
-    }
-    if (auto done = add(name, built.artifact); !done) return refuse(c.v, done.error());
-  }
-  BenchOutcome outcome;
-  {
-    const Gate::Pass pass(device_);
-    outcome = run_bench(launcher_, contestants, bench);
-    if (outcome.our_failure) {
-      add_note(c.v, "measured again: a trusted process ended by itself");
-      outcome = run_bench(launcher_, contestants, bench);
-    }
-  }
-  if (!take(c, outcome.candidate, Stage::kBench)) return false;
-  for (const auto& [name, why] : outcome.failed)
-    add_note(c.v, "baseline " + name + " failed: " + why);
-  const auto& own = outcome.samples_us["candidate"];
-  c.v.latency = Latency{median_interval(own, bench.seed), "measured", c.problem->size};
-  std::vector<double> ranks(static_cast<std::size_t>(c.job.n_ranks));
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    std::vector<double> times;
-    for (const auto& sample : outcome.rank_us) {
-      if (r < sample.size()) times.push_back(sample[r]);
-    }
-    ranks[r] = median(std::move(times));
-  }
-  c.v.per_rank_us = std::move(ranks);
-  c.v.ratio.clear();
-  c.v.comparison.clear();
-  for (const auto& [name, samples] : outcome.samples_us) {
-    if (name == "candidate") continue;
-    const auto ratio = ratio_interval(samples, own, bench.seed);
-    c.v.ratio[name] = ratio;
-    c.v.comparison[name] = judge_ratio(ratio, self_spread(samples, bench.seed));
-  }
-  c.v.samples_us = std::move(outcome.samples_us);
-  rate(c, *c.problem);
-  return c.v.status == "PASSED";
-}
-
-bool Cascade::confirm(Context& c) {
-  if (!backends(c, c.job.target)) return false;
-  RunPlan plan;
-  plan.target = c.job.target;
-  plan.problem = *c.problem;
-  plan.n_sets = c.task.n_sets;
-  plan.seed = c.seed("confirm");
-  plan.iterations = draw_iterations(plan.seed, plan.n_sets, 1, 4);
-  if (!take(c, launch(c, plan, Stage::kConfirm), Stage::kConfirm)) return false;
-  if (c.job.target == Target::kEmu || !c.job.wants(Stage::kBench)) return true;
-  const auto first = c.v.latency;
-  if (!bench(c)) return false;  // fresh seeds and processes: this measurement stands
-  if (first) add_note(c.v, "before confirmation: " + microseconds_text(first->us.median));
-  return true;
 }
 
 }  // namespace sculler::eval

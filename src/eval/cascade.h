@@ -2,19 +2,25 @@
 // it.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/files.h"
+#include "base/random.h"
 #include "eval/artifacts.h"
 #include "eval/bench.h"
+#include "eval/clocks.h"
 #include "eval/gate.h"
 #include "eval/job.h"
 #include "eval/job_spec.h"
 #include "eval/launcher.h"
+#include "eval/noise.h"
 #include "eval/outcome.h"
+#include "eval/spread.h"
 #include "eval/verdict.h"
 
 namespace sculler::eval {
@@ -41,8 +47,10 @@ struct Machine {
   std::string cuda_arch;  // of the first GPU, "90a"; empty: none
   int gpus = 0;
   int nccl_version = 0;
-  int n_threads = 1;           // that a cpu candidate may use
-  std::string expected_cache;  // folder
+  int n_threads = 1;                   // that a cpu candidate may use
+  std::string expected_cache;          // folder
+  std::map<Target, double> spreads{};  // the margins of comparisons that are recorded (spread.h)
+  ClockReader* clocks = nullptr;       // null: not recorded
 };
 
 class Cascade {
@@ -57,6 +65,11 @@ class Cascade {
 
   // Never fails: what goes wrong is INTERNAL with a message. Thread-safe.
   [[nodiscard]] Verdict run(const Job& job);
+  // Comparisons of the job's candidate with itself and with a planted slowdown; a report in parts
+  // where something failed (problem says what). `progress` sees each comparison as it ends.
+  using NoiseProgress = std::function<void(const NoiseCase&)>;
+  [[nodiscard]] NoiseReport noise(const Job& job, const NoisePlan& plan,
+                                  const NoiseProgress& progress);
 
  private:
   struct Context;
@@ -66,11 +79,16 @@ class Cascade {
   bool emulate(Context& c);
   bool run_and_verify(Context& c);
   bool stress(Context& c);
+  bool stress_inside(Context& c, Random& random);
+  std::optional<task::Problem> hidden_size(Context& c, uint64_t seed, int index, int n_ranks,
+                                           bool small);
   bool bench(Context& c);
   bool confirm(Context& c);
 
   // Builds, launches, reads; adds to the verdict's costs under `stage`.
-  [[nodiscard]] RunResult launch(Context& c, const RunPlan& plan, Stage stage);
+  // `variant`: the artifact to run in place of the candidate's.
+  [[nodiscard]] RunResult launch(Context& c, const RunPlan& plan, Stage stage,
+                                 const std::string* variant = nullptr);
   [[nodiscard]] Result<GroupSpec> group_spec(Context& c, const RunPlan& plan,
                                              const std::string& artifact, int64_t& timeout_ms,
                                              const char* label);
@@ -79,6 +97,7 @@ class Cascade {
   bool take(Context& c, const RunResult& result, Stage stage);
   bool backends(Context& c, Target target);
   void rate(Context& c, const task::Problem& problem);
+  static void report(Context& c, BenchOutcome& outcome, const BenchPlan& bench);
 
   Files& files_;
   Linter& linter_;

@@ -71,6 +71,7 @@ std::string ToolCompiler::source_key(const CompileRequest& r) const {
   hash.field("compile 1").field(toolchain_.fingerprint);
   for (const auto& file : r.files) hash.field(file.name).field(file.text);
   for (const auto& word : command(r)) hash.field(word);
+  if (r.stressed) hash.field("stressed 1").field(r.salt);
   if (r.native) hash.field(real_files().read("/proc/cpuinfo").value_or("").substr(0, 2048));
   return hash.hex();
 }
@@ -111,7 +112,11 @@ std::vector<std::string> ToolCompiler::command(const CompileRequest& r) const {
     for (const auto& folder : toolchain_.cutlass_include) a.push_back("-I" + folder);
   }
   for (const auto& [name, value] : r.defines) a.push_back("-D" + name + "=" + value);
-  for (const char* word : {"-MD", "-MF", "depends.d", "-o", kArtifact}) a.emplace_back(word);
+  if (!r.stressed) {
+    for (const char* word : {"-MD", "-MF", "depends.d"}) a.emplace_back(word);
+  }
+  a.emplace_back("-o");
+  a.emplace_back(kArtifact);
   a.push_back(r.files[0].name);
   return a;
 }
@@ -188,7 +193,10 @@ CompileOutcome ToolCompiler::run(const CompileRequest& r, const std::string& key
   c.limits.file_bytes = kFileLimit;
   c.limits.cpu_seconds = static_cast<uint64_t>(r.timeout_ms / 1000 + 1);
   c.limits.open_files = 1024;
-  auto result = run_command(processes_, sandbox_.wrap(c), "", r.timeout_ms, kOutputLimit);
+  int points = 0;
+  auto result = r.stressed
+                    ? run_stressed(c, work, r.timeout_ms, points)
+                    : run_command(processes_, sandbox_.wrap(c), "", r.timeout_ms, kOutputLimit);
   if (!result) return failed("INTERNAL", result.error().text());
   const std::string output = result->err + "\n" + result->out;
   if (result->status.timed_out) {
@@ -196,6 +204,8 @@ CompileOutcome ToolCompiler::run(const CompileRequest& r, const std::string& key
                   "the compiler ran longer than " + std::to_string(r.timeout_ms / 1000) + " s",
                   "Instantiate less: fewer templates, smaller unrolled loops.");
   }
+  if (r.stressed && result->status.ok() && points == 0)
+    return failed("UNSUPPORTED", "the PTX has no synchronisation points");
   if (!result->status.ok() || !fs::exists(work + "/" + kArtifact, why)) {
     const auto error = first_error(output);
     const bool memory =
@@ -230,8 +240,10 @@ CompileOutcome ToolCompiler::run(const CompileRequest& r, const std::string& key
     return failed("INTERNAL", "the artifact cannot be moved into the cache: " + why.message());
   fs::permissions(*object, fs::perms(0755), why);
   fs::permissions(*object + "/" + kArtifact, fs::perms(0755), why);
+  auto facts = ptxas_facts(output);
+  if (points > 0) facts["stress_points"] = points;
   const nlohmann::json meta{
-      {"sha256", sha256_hex(*bytes)}, {"facts", ptxas_facts(output)}, {"source", r.files[0].name}};
+      {"sha256", sha256_hex(*bytes)}, {"facts", facts}, {"source", r.files[0].name}};
   if (auto done = write_plain(*object + "/meta.json", dump_json(meta)); !done) {
     return failed("INTERNAL", done.error().text());
   }

@@ -30,6 +30,8 @@ struct CompileRequest {
   bool cubin = false;                        // PTX and machine code, or PTX only
   bool native = false;                       // C++: -march=native
   bool needs_cutlass = false;
+  bool stressed = false;  // CUDA: sleeps at the synchronisation points of the PTX (stress_ptx.h)
+  std::string salt{};     // part of the key: stressed builds track no headers of their own
   bool candidate =
       true;  // false: our own or the task's text; warnings are not counted against anyone
   int64_t timeout_ms = 300'000;
@@ -65,6 +67,9 @@ class ToolCompiler final : public Compiler {
  private:
   [[nodiscard]] std::string source_key(const CompileRequest& request) const;
   [[nodiscard]] CompileOutcome run(const CompileRequest& request, const std::string& source_key);
+  // The stressed form: `points` sleeps were put in; 0: nothing was built.
+  [[nodiscard]] Result<CommandResult> run_stressed(Confined confined, const std::string& work,
+                                                   int64_t timeout_ms, int& points);
   [[nodiscard]] std::vector<std::string> command(const CompileRequest& request) const;
   Processes& processes_;
   const Sandbox& sandbox_;
@@ -79,6 +84,11 @@ struct FirstError {
   std::string where;  // "candidate.cu:12", empty where the tool names no line
   std::string message;
 };
+// What `nvcc -dryrun` printed, as two shell scripts: up to the PTX, and from there.
+struct StagedScript {
+  std::string before, after;
+};
+[[nodiscard]] StagedScript split_dryrun(std::string_view output);
 // The first error in what nvcc, cicc, ptxas, g++ or the linker printed.
 [[nodiscard]] FirstError first_error(std::string_view output);
 // ptxas -v: the largest registers, spills and shared of all kernels.

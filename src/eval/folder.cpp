@@ -23,36 +23,6 @@ int complain(const Error& error) {
   return static_cast<int>(error.code);
 }
 
-Result<Job> read_job_file(const std::string& folder, const std::string& name) {
-  auto text = real_files().read(folder + "/" + name, uint64_t{32} << 20);
-  if (!text) return fail(text.error());
-  auto job = parse_job(*text, name);
-  if (!job) return fail(job.error());
-  auto object = parse_json(*text, name);
-  if (!object) return fail(object.error());
-  job->task = join_path(folder, job->task);
-  if (!job->profile.empty()) job->profile = join_path(folder, job->profile);
-  if (const auto* a = find_member(*object, "artifacts"); a != nullptr && a->is_object()) {
-    const auto path = [&](const char* key) {
-      const std::string relative = string_or(*a, key, "");
-      return relative.empty() ? relative : join_path(folder, relative);
-    };
-    job->carried = {path("candidate"),
-                    path("rank_backend"),
-                    path("verify_backend"),
-                    path("reference"),
-                    {},
-                    static_cast<int>(int_or(*a, "nccl_version", 0))};
-    if (const auto* b = find_member(*a, "baselines"); b != nullptr && b->is_object()) {
-      for (const auto& [key, value] : b->items()) {
-        if (value.is_string())
-          job->carried.baselines[key] = join_path(folder, value.get<std::string>());
-      }
-    }
-  }
-  return job;
-}
-
 void print_row(const std::string& line) {
   auto v = parse_json(line, "verdict");
   if (!v) return;
@@ -122,8 +92,8 @@ Status pack_programs(Packer& packer, const Service& s, bool emulator) {
   return {};
 }
 
-Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job,
-                                const std::string& arch) {
+Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job, const std::string& arch,
+                                const std::string& line) {
   auto task = task::load_task(real_files(), job.task);
   if (!task) return fail(task.error());
   Artifacts artifacts(*s.compiler, s.toolchain, s.installation.share);
@@ -150,6 +120,18 @@ Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job,
     if (auto done = add("verify_backend", artifacts.verify_backend(job, *task, arch)); !done) {
       return fail(done.error());
     }
+  }
+  if (cuda && job.wants(Stage::kStress)) {
+    const auto plain = artifacts.candidate(job, *task, arch, true);
+    // Where it cannot be built the stress stage says so in the verdict.
+    if (auto built = artifacts.stressed(job, *task, arch, true, plain.sha256); built.ok) {
+      if (auto done = add("stressed", built); !done) return fail(done.error());
+    }
+  }
+  const NoisePlan noise = parse_noise(line, "job").value_or(NoisePlan{});
+  if (noise.planted_n > 0) {
+    if (auto done = add("planted", artifacts.planted(job, *task, noise.planted, arch, cuda)); !done)
+      return fail(done.error());
   }
   if (job.wants(Stage::kBench)) {
     std::vector<std::string> names = job.compare;
@@ -178,10 +160,43 @@ Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job,
     object["profile"] = place;
   }
   object["artifacts"] = carried;
+  if (noise.planted_n > 0 || noise.aa > 0)
+    object["noise"] = nlohmann::json::parse(print_noise(noise));
   return object;
 }
 
 }  // namespace
+
+Result<Job> read_job_file(const std::string& folder, const std::string& name) {
+  auto text = real_files().read(folder + "/" + name, uint64_t{32} << 20);
+  if (!text) return fail(text.error());
+  auto job = parse_job(*text, name);
+  if (!job) return fail(job.error());
+  auto object = parse_json(*text, name);
+  if (!object) return fail(object.error());
+  job->task = join_path(folder, job->task);
+  if (!job->profile.empty()) job->profile = join_path(folder, job->profile);
+  if (const auto* a = find_member(*object, "artifacts"); a != nullptr && a->is_object()) {
+    const auto path = [&](const char* key) {
+      const std::string relative = string_or(*a, key, "");
+      return relative.empty() ? relative : join_path(folder, relative);
+    };
+    Carried& c = job->carried;
+    c.candidate = path("candidate");
+    c.rank_backend = path("rank_backend");
+    c.verify_backend = path("verify_backend");
+    c.reference = path("reference");
+    c.planted = path("planted");
+    c.stressed = path("stressed");
+    c.nccl_version = static_cast<int>(int_or(*a, "nccl_version", 0));
+    if (const auto* b = find_member(*a, "baselines"); b != nullptr && b->is_object()) {
+      for (const auto& [key, value] : b->items()) {
+        if (value.is_string()) c.baselines[key] = join_path(folder, value.get<std::string>());
+      }
+    }
+  }
+  return job;
+}
 
 int run_folder(Service& service) {
   const std::string& folder = service.options.jobs_folder;
@@ -243,7 +258,7 @@ int pack_folder(Service& service, int in) {
           arch = profile->arch.substr(3);
         }
       }
-      object = pack_job(service, packer, *job, arch.empty() ? "90a" : arch);
+      object = pack_job(service, packer, *job, arch.empty() ? "90a" : arch, line);
     } else {
       object = fail(job.error());
     }

@@ -30,6 +30,8 @@ struct SourceFile {
 // Artifacts that came with a job folder; absolute paths, empty where none was carried.
 struct Carried {
   std::string candidate, rank_backend, verify_backend, reference;
+  std::string planted;   // the candidate with a planted slowdown (noise.h)
+  std::string stressed;  // with waits at its synchronisation points (stress_ptx.h)
   std::map<std::string, std::string> baselines;  // name -> shared object
   int nccl_version = 0;                          // of the headers that they were built with
 };

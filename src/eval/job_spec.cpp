@@ -65,6 +65,8 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
                             : plan.iterations) {
     nlohmann::json entry{{"set", it.set}};
     if (it.warm_up) entry["warm_up"] = true;
+    if (it.content >= 0) entry["content"] = it.content;
+    if (it.delayed_rank >= 0) entry["delayed_rank"] = it.delayed_rank;
     if (it.delay_before_ns != 0) entry["delay_before_ns"] = it.delay_before_ns;
     if (it.delay_inside_ns != 0) entry["delay_inside_ns"] = it.delay_inside_ns;
     iterations.push_back(std::move(entry));
@@ -80,6 +82,7 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
       {"problem", {{"dims", plan.problem.dims}, {"names", task.dims}}},
       {"buffers", std::move(trusted_buffers)},
       {"n_sets", plan.n_sets},
+      {"shift", plan.shift},
       {"seed", plan.seed >> 1},  // parsers take signed integers
       {"iterations", std::move(iterations)},
       {"tolerance", {{"relative_l2", tolerance->relative_l2}, {"max_abs", tolerance->max_abs}}},
@@ -125,6 +128,7 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
                       {"candidate", paths.candidate},
                       {"problem", {{"dims", plan.problem.dims}}},
                       {"n_sets", plan.n_sets},
+                      {"shift", plan.shift},
                       {"buffers", std::move(rank_buffers)},
                       {"workload", workload},
                       {"n_threads", n_threads},

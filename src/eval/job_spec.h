@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "eval/job.h"
+#include "eval/sandbox.h"
 #include "task/profile.h"
 #include "task/task.h"
 
@@ -16,6 +17,8 @@ namespace sculler::eval {
 struct Iteration {
   int set = 0;
   bool warm_up = false;
+  int content = -1;       // which inputs; -1: drawn
+  int delayed_rank = -1;  // this rank alone sleeps, for the whole of the bounds
   uint64_t delay_before_ns = 0, delay_inside_ns = 0;  // upper bounds that ranks draw below
 };
 
@@ -29,10 +32,12 @@ struct RunPlan {
   std::vector<Iteration> iterations;
   int n_sets = 8;
   bool flush_l2 = false;
+  uint64_t shift = 0;  // bytes by which every buffer lies behind the begin of its allocation
   std::string schedule = "random";  // emu: round_robin, random, priority, delay_rank
   int delayed_rank = 0;
   std::vector<std::string> checks{"race", "init", "bounds", "deadlock"};
   const task::Problem* predict = nullptr;
+  Environment env{};  // of the ranks, added
 };
 
 struct RunPaths {

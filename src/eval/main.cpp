@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (!options->pack_folder.empty()) return pack_folder(**service, STDIN_FILENO);
+  if (!options->noise_file.empty()) return run_noise(**service);
   if (!options->jobs_folder.empty()) return run_folder(**service);
   return serve(**service, STDIN_FILENO, STDOUT_FILENO);
 }

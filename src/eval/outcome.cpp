@@ -60,10 +60,16 @@ void read_iterations(const nlohmann::json& object, RunResult& out) {
     if (out.latency_us.size() >= kIterations) break;
     if (!it.is_object() || bool_or(it, "warm_up", false)) continue;
     out.latency_us.push_back(number_or(it, "latency_ns", 0) / 1e3);
+    out.agrees.push_back(bool_or(it, "clocks_agree", true));
+    out.region_us.push_back(number_or(it, "region_ns", 0) / 1e3);
+    const bool replayed = int_or(it, "replayed", 0) > 0;
+    out.replayed = (out.latency_us.size() == 1 || out.replayed) && replayed;
     auto& ranks = out.rank_us.emplace_back();
+    out.event_us.push_back(0);
     const auto* entries = find_member(it, "ranks");
     if (entries == nullptr || !entries->is_array() || entries->size() > 16) continue;
     for (const auto& r : *entries) {
+      out.event_us.back() = std::max(out.event_us.back(), number_or(r, "event_ns", 0) / 1e3);
       ranks.push_back((number_or(r, "end_ns", 0) - number_or(r, "start_ns", 0)) / 1e3);
     }
   }
@@ -101,6 +107,7 @@ RunResult parse_result(std::string_view line) {
   out.counters = object_text(object, "counters");
   out.trace = object_text(object, "trace");
   read_iterations(object, out);
+  out.clock_offset_us = number_or(object, "clock_offset_ns", 0) / 1e3;
   if (const auto* p = find_member(object, "predicted"); p != nullptr && p->is_object()) {
     Prediction prediction{bounded(*p, "size", 64), number_or(*p, "latency_us", 0), {}};
     if (const auto* ranks = find_member(*p, "per_rank_us"); ranks != nullptr && ranks->is_array()) {

@@ -27,6 +27,13 @@ struct RunResult {
   std::string sync_hash, schedule;
   std::vector<double> latency_us;            // of iterations that were not warm-up
   std::vector<std::vector<double>> rank_us;  // beside latency_us: each rank's
+  // Beside latency_us: do the ranks' clocks agree with the checker's; the region by the checker's
+  // own clock, which exceeds an empty run's latency by clock_offset_us (docs/measuring.md).
+  std::vector<bool> agrees;
+  std::vector<double> region_us;
+  double clock_offset_us = 0;
+  std::vector<double> event_us;  // of the slowest rank's events: evidence
+  bool replayed = false;         // every iteration was a graph of several runs
   std::optional<Prediction> predicted{};
   std::vector<std::string> notes;
   [[nodiscard]] bool passed() const { return status == "PASSED"; }

@@ -19,6 +19,7 @@ std::string usage() {
   sculler-eval [options]              job lines on stdin, verdict lines on stdout (docs/internals.md)
   sculler-eval --jobs DIR             runs the job files of DIR, verdicts into DIR/spool, a table on stdout
   sculler-eval --pack DIR             job lines on stdin; fills DIR for a GPU machine without compiler or headers
+  sculler-eval --noise FILE           comparisons of a job's candidate with itself (docs/measuring.md)
   sculler-eval --doctor               what this machine has, as JSON
 
   --spool DIR          verdicts are kept there; a job that has one is answered from it
@@ -48,9 +49,9 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
       o.version = true;
       continue;
     }
-    const std::array<std::string_view, 8> known{"--spool",    "--cache",      "--cache-bytes",
-                                                "--parallel", "--arch",       "--jobs",
-                                                "--pack",     "--containment"};
+    const std::array<std::string_view, 9> known{"--spool",    "--cache", "--cache-bytes",
+                                                "--parallel", "--arch",  "--jobs",
+                                                "--pack",     "--noise", "--containment"};
     if (std::find(known.begin(), known.end(), word) == known.end()) {
       return fail(ErrorCode::kUsage, "unknown option '" + printable(word) + "'",
                   "See sculler-eval --help.");
@@ -63,6 +64,7 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
     if (word == "--spool") o.spool = absolute_path(value);
     if (word == "--cache") o.cache = absolute_path(value);
     if (word == "--jobs") o.jobs_folder = absolute_path(value);
+    if (word == "--noise") o.noise_file = absolute_path(value);
     if (word == "--pack") o.pack_folder = absolute_path(value);
     if (word == "--arch") o.arch = value.starts_with("sm_") ? value.substr(3) : value;
     if (word == "--cache-bytes") {
@@ -88,6 +90,13 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
 int Service::workers() const {
   return options.parallel > 0 ? options.parallel
                               : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::string Service::machine_key(Target target) const {
+  if (target != Target::kCuda) return cpu_key(real_files(), machine.n_threads);
+  const std::string name = gpus.gpus.empty() ? "no GPU" : printable(shorten(gpus.gpus[0].name, 80));
+  return std::to_string(gpus.gpus.size()) + " x " + name + ", driver " +
+         std::to_string(gpus.driver);
 }
 
 Result<std::unique_ptr<Service>> Service::make(const Options& options) {
@@ -118,6 +127,11 @@ Result<std::unique_ptr<Service>> Service::make(const Options& options) {
   s->machine.n_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   s->machine.expected_cache = s->cache_folder + "/expected";
   if (auto done = real_files().mkdirs(s->machine.expected_cache); !done) return fail(done.error());
+  s->machine.clocks = &s->clocks;
+  for (const Target target : {Target::kCpu, Target::kCuda}) {
+    const auto known = load_spread(real_files(), s->cache_folder, s->machine_key(target), target);
+    if (known) s->machine.spreads[target] = known->fraction;
+  }
   s->compiler =
       std::make_unique<ToolCompiler>(real_processes(), s->sandbox, s->toolchain, *s->cache);
   s->launcher = std::make_unique<LocalLauncher>(real_processes(), s->sandbox, s->installation,

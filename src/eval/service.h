@@ -6,6 +6,7 @@
 
 #include "eval/cache.h"
 #include "eval/cascade.h"
+#include "eval/clocks.h"
 #include "eval/gpus.h"
 #include "eval/launcher.h"
 #include "eval/linter.h"
@@ -18,6 +19,7 @@ struct Options {
   std::string cache;  // folder; empty: the user's cache
   std::string spool;  // folder; empty: none
   std::string jobs_folder, pack_folder;
+  std::string noise_file;
   std::string arch;  // pack: "90a"
   uint64_t cache_bytes = uint64_t{8} << 30;
   int parallel = 0;                            // 0: one a core
@@ -44,8 +46,11 @@ class Service {
   std::unique_ptr<ToolCompiler> compiler;
   std::unique_ptr<LocalLauncher> launcher;
   SourceLinter linter;
+  SystemClocks clocks{real_files()};
   std::unique_ptr<Cascade> cascade;
   [[nodiscard]] int workers() const;
+  // What this machine's spread on a target is recorded under (spread.h).
+  [[nodiscard]] std::string machine_key(Target target) const;
 
  private:
   explicit Service(Sandbox box) : sandbox(std::move(box)) {}
@@ -60,6 +65,10 @@ int serve(Service& service, int in, int out);
 
 // Runs the job files of a folder, prints a table on stdout, verdicts into FOLDER/spool.
 int run_folder(Service& service);
+// One job file of such a folder: relative paths are the folder's, carried artifacts are named.
+[[nodiscard]] Result<Job> read_job_file(const std::string& folder, const std::string& name);
+// Runs the noise plan of one job file: progress and a summary on stdout, a JSON line at the end.
+int run_noise(Service& service);
 // Reads job lines on stdin and fills the folder: job files, artifacts, tasks, profiles, programs.
 int pack_folder(Service& service, int in);
 

@@ -1,4 +1,5 @@
-// Medians and bootstrap intervals of interleaved samples: deterministic by seed.
+// Robust statistics of interleaved series: medians, block-bootstrap intervals, trends.
+// Deterministic by seed. docs/measuring.md says why these.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +19,59 @@ struct Interval {
 [[nodiscard]] Interval median_interval(const std::vector<double>& values, uint64_t seed,
                                        double confidence = 0.95, int resamples = 1000);
 
-// Interleaved pairs: a[i] and b[i] were measured one after the other. The ratio is median(a) /
-// median(b); pairs are drawn together, so drift that hits both cancels. a.size() == b.size(), else
-// the shorter length counts.
-[[nodiscard]] Interval ratio_interval(const std::vector<double>& a, const std::vector<double>& b,
-                                      uint64_t seed, double confidence = 0.95,
-                                      int resamples = 2000);
+// Mean of the middle half: bears a quarter of disturbed values on either side.
+[[nodiscard]] double midmean(std::vector<double> values);
 
-// The machine's own spread: half the width of the ratio's interval that samples of one program give
-// against themselves, odd against even positions.
-[[nodiscard]] double self_spread(const std::vector<double>& samples, uint64_t seed);
+// Quantile of the standard normal distribution, 0 < p < 1, and of Student's with `df` >= 1 degrees.
+[[nodiscard]] double normal_quantile(double p);
+[[nodiscard]] double student_quantile(double p, double df);
 
-// FASTER where the interval of baseline / candidate lies above 1 by more than the spread, SLOWER
-// where below, else AMBIGUOUS.
-[[nodiscard]] std::string judge_ratio(const Interval& ratio, double spread);
+// Interval of the midmean of a series whose neighbours correlate: standard error by a circular
+// block bootstrap, Student's quantile for the few rounds that a measurement has. `median` is the
+// midmean. Fewer than 4 values: low and high are infinite.
+[[nodiscard]] Interval series_interval(const std::vector<double>& values, uint64_t seed,
+                                       double confidence, int resamples = 500);
+
+// Does a series rise or fall? Mann-Kendall's test at `level` (two-sided), Theil-Sen's slope.
+struct Trend {
+  bool significant = false;
+  double change = 0;  // from the first to the last value by the slope; in units of the values
+};
+[[nodiscard]] Trend trend_of(const std::vector<double>& values, double level = 0.01);
+
+// How many leading values lie beyond what the second half of the series shows: warming up. At most
+// a third of the series.
+[[nodiscard]] int warm_up_length(const std::vector<double>& values);
+
+// FASTER where the whole interval of baseline / candidate lies above 1 by more than the margin,
+// SLOWER where below, else AMBIGUOUS. The margin is a fraction: 0.01 is 1 %.
+[[nodiscard]] std::string judge_ratio(const Interval& ratio, double margin);
+
+// Wilson's interval of a proportion, `hits` of `n`, 95 %.
+[[nodiscard]] Interval wilson(int hits, int n);
+
+// How a comparison is stopped: at each of `looks` rounds, each at its share of `alpha`
+// (Bonferroni), so that looking often calls no more often. docs/measuring.md.
+struct StopRule {
+  std::vector<int> looks{8, 16, 32};
+  double alpha = 0.01;   // chance of an interval, at any look, that does not hold the truth
+  double margin = 0.02;  // of judge_ratio
+  double target = 0.05;  // the smallest effect that is looked for; less ends as AMBIGUOUS
+  [[nodiscard]] double confidence() const;
+  [[nodiscard]] bool is_look(int rounds) const;
+};
+
+struct Comparison {
+  Interval ratio{};  // other / candidate: above 1 the candidate is faster
+  std::string call = "AMBIGUOUS";
+  int rounds = 0;
+  bool decided = false;  // by the rule: no further round is needed
+  double trend = 0;  // change of the log ratio over the rounds where that is significant, else 0
+};
+
+// `log_ratios`: ln(other / candidate) of one round each, neighbours in time. A ratio that itself
+// drifts widens the interval by half of its change.
+[[nodiscard]] Comparison compare_series(const std::vector<double>& log_ratios, const StopRule& rule,
+                                        uint64_t seed);
 
 }  // namespace sculler::eval

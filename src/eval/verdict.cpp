@@ -107,7 +107,14 @@ std::string print_verdict(const Verdict& v) {
   }
   object["ratio"] = nlohmann::json::object();
   for (const auto& [name, value] : v.ratio) object["ratio"][name] = interval_json(value);
-  if (!v.comparison.empty()) object["comparison"] = v.comparison;
+  if (!v.comparison.empty()) {
+    object["comparison"] = v.comparison;
+    object["compare_call"] = v.compare_call;
+    object["margin"] = v.margin;
+  }
+  if (v.cold_us) object["cold_us"] = interval_json(*v.cold_us);
+  for (const auto& [name, value] : v.cold_ratio) object["cold_ratio"][name] = interval_json(value);
+  if (v.clocks != "{}") object["clocks"] = parsed_or(v.clocks, nlohmann::json::object());
   put(object, "percent_sol", v.percent_sol);
   put(object, "percent_contended_sol", v.percent_contended_sol);
   put(object, "tflops", v.tflops);

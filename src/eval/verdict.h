@@ -30,6 +30,11 @@ struct Verdict {
   std::map<std::string, Interval>
       ratio{};  // baseline -> its latency / the candidate's; above 1 is faster
   std::map<std::string, std::string> comparison{};  // baseline -> FASTER, SLOWER or AMBIGUOUS
+  std::string compare_call;           // SLOWER than one of them, FASTER than all, else AMBIGUOUS
+  double margin = 0;                  // by which an interval must leave 1 to be called
+  std::optional<Interval> cold_us{};  // caches flushed before each iteration; latency is hot
+  std::map<std::string, Interval> cold_ratio{};
+  std::string clocks = "{}";  // {"before":{},"after":{}} as text
   std::optional<double> percent_sol{}, percent_contended_sol{}, tflops{}, bus_gbps{};
   std::vector<double> per_rank_us{};
   std::optional<double> relative_l2{}, max_abs{};

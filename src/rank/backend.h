@@ -9,7 +9,7 @@
 
 extern "C" {
 
-inline constexpr uint32_t kBackendVersion = 1;
+inline constexpr uint32_t kBackendVersion = 2;
 inline constexpr uint32_t kBackendTextBytes = 320;
 
 struct sculler_backend_error {
@@ -26,6 +26,7 @@ struct sculler_backend_spec {
       expect_nccl;  // NCCL_VERSION_CODE of the headers the candidate was built with; 0: not checked
   int32_t n_sets, n_buffers;
   const uint64_t* bytes;  // of each buffer
+  uint64_t shift;         // of a buffer from the begin of its allocation, a multiple of 256
   void* shared;           // cpu: what the ranks' barrier lies in
 };
 
@@ -47,13 +48,19 @@ struct sculler_backend_api {
                 uint64_t* bytes, int32_t* fd, sculler_backend_error* error);
   const sculler_rank* (*rank)(sculler_backend* self);
   const sculler_pool* (*pool)(sculler_backend* self);
-  // All ranks have arrived and this rank's device is idle when it returns.
+  // All ranks have arrived and this rank's device is idle when it returns. flush_l2: 0, or 1 + the
+  // set that runs next, where caches are to be cold.
   int (*barrier)(sculler_backend* self, int32_t flush_l2, sculler_backend_error* error);
   // Just before and just after sculler_run, and device-wide completion.
   int (*begin)(sculler_backend* self, sculler_backend_error* error);
   int (*end)(sculler_backend* self, sculler_backend_error* error);
   int (*synchronize)(sculler_backend* self, uint64_t* event_ns, sculler_backend_error* error);
   void (*close)(sculler_backend* self);
+  // What the rank's stream gets from now on becomes a graph; ended, it is there for one replay.
+  // Null on backends that have no graphs.
+  int (*capture_begin)(sculler_backend* self, sculler_backend_error* error);
+  int (*capture_end)(sculler_backend* self, sculler_backend_error* error);
+  int (*replay)(sculler_backend* self, sculler_backend_error* error);
 };
 
 // Exported by rank_backend.so.

@@ -14,6 +14,10 @@
 
 #include "rank/protocol.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 struct sculler_backend {
   sculler_backend_spec spec{};
   std::vector<int> fds;
@@ -21,6 +25,7 @@ struct sculler_backend {
   std::vector<sculler_set> sets;
   sculler_pool pool{};
   sculler_rank rank{};
+  std::vector<char> scrub;
 };
 
 namespace sculler::rank {
@@ -61,7 +66,7 @@ int connect(sculler_backend* self, const void*, sculler_backend_error* error) {
   const auto n_buffers = static_cast<std::size_t>(self->spec.n_buffers);
   const auto n = static_cast<std::size_t>(self->spec.n_sets) * n_buffers;
   for (std::size_t i = 0; i < n; ++i) {
-    const uint64_t bytes = self->spec.bytes[i % n_buffers];
+    const uint64_t bytes = self->spec.bytes[i % n_buffers] + self->spec.shift;
     const int fd = memfd_create("sculler-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
       return fail_with(error, FaultCode::kEnvironment, "memory of a buffer");
@@ -72,7 +77,9 @@ int connect(sculler_backend* self, const void*, sculler_backend_error* error) {
     void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (data == MAP_FAILED) return fail_with(error, FaultCode::kEnvironment, "mapping a buffer");
     self->fds.push_back(fd);
-    self->buffers.push_back(sculler_buffer{data, bytes, nullptr, 0, nullptr});
+    self->buffers.push_back(sculler_buffer{static_cast<char*>(data) + self->spec.shift,
+                                           bytes - self->spec.shift, nullptr, self->spec.shift,
+                                           nullptr});
   }
   for (std::size_t s = 0; s < static_cast<std::size_t>(self->spec.n_sets); ++s) {
     self->sets.push_back(
@@ -96,7 +103,30 @@ int buffer(sculler_backend* self, int32_t set, int32_t index, uint64_t* address,
 const sculler_rank* rank_of(sculler_backend* self) { return &self->rank; }
 const sculler_pool* pool_of(sculler_backend* self) { return &self->pool; }
 
-int barrier(sculler_backend* self, int32_t, sculler_backend_error*) {
+// The set's buffers leave every cache, and twice the second level is written over.
+void flush(sculler_backend* self, int32_t set) {
+  constexpr std::size_t kLine = 64;
+#if defined(__SSE2__)
+  const auto& buffers = self->sets[static_cast<std::size_t>(set)];
+  for (uint32_t b = 0; b < buffers.n_buffers; ++b) {
+    const auto* data = static_cast<const char*>(buffers.buffer[b].ptr);
+    for (uint64_t at = 0; at < buffers.buffer[b].bytes; at += kLine) _mm_clflush(data + at);
+  }
+  _mm_mfence();
+#else
+  static_cast<void>(set);
+#endif
+  if (self->scrub.empty()) {
+    const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    self->scrub.assign(2 * static_cast<std::size_t>(l2 > 0 ? l2 : 4 << 20), 0);
+  }
+  // Through a volatile: nobody reads it.
+  volatile char* scrub = self->scrub.data();
+  for (std::size_t at = 0; at < self->scrub.size(); at += kLine) scrub[at] = 1;
+}
+
+int barrier(sculler_backend* self, int32_t flush_l2, sculler_backend_error*) {
+  if (flush_l2 > 0 && flush_l2 <= self->spec.n_sets) flush(self, flush_l2 - 1);
   if (self->spec.shared != nullptr)
     pthread_barrier_wait(static_cast<pthread_barrier_t*>(self->spec.shared));
   return 0;
@@ -108,9 +138,9 @@ int synchronize(sculler_backend*, uint64_t* event_ns, sculler_backend_error*) {
 }
 void close(sculler_backend* self) { delete self; }
 
-constexpr sculler_backend_api kApi = {kBackendVersion, 1,           open,    unique_id, connect,
-                                      buffer,          rank_of,     pool_of, barrier,   nothing,
-                                      nothing,         synchronize, close};
+constexpr sculler_backend_api kApi = {
+    kBackendVersion, 1,       open,    unique_id,   connect, buffer,  rank_of, pool_of,
+    barrier,         nothing, nothing, synchronize, close,   nullptr, nullptr, nullptr};
 
 }  // namespace
 

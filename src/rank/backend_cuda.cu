@@ -44,7 +44,7 @@ struct Driver {
 
 struct Buffer {
   void* ptr = nullptr;
-  uint64_t bytes = 0;       // asked for
+  uint64_t bytes = 0;       // asked for, the shift included
   ncclWindow_t window = nullptr;
   std::vector<void*> peers;
 };
@@ -94,6 +94,7 @@ struct sculler_backend {
   void* word = nullptr;
   void* scrub = nullptr;         // twice the L2
   size_t scrub_bytes = 0;
+  cudaGraphExec_t graph = nullptr;
   bool timing = false;           // both events of this run are recorded
   Driver driver;
   std::vector<Buffer> buffers;   // set * n_buffers + buffer
@@ -204,7 +205,10 @@ struct sculler_backend {
     public_buffers.resize(buffers.size());
     for (size_t i = 0; i < buffers.size(); ++i) {
       Buffer& b = buffers[i];
-      public_buffers[i] = {b.ptr, b.bytes, b.window, 0, b.peers.empty() ? nullptr : b.peers.data()};
+      for (void*& peer : b.peers)
+        if (peer != nullptr) peer = static_cast<char*>(peer) + spec.shift;
+      public_buffers[i] = {static_cast<char*>(b.ptr) + spec.shift, b.bytes - spec.shift, b.window, spec.shift,
+                           b.peers.empty() ? nullptr : b.peers.data()};
     }
     for (int32_t s = 0; s < spec.n_sets; ++s) {
       public_sets.push_back({static_cast<uint32_t>(spec.n_buffers), 0,
@@ -261,7 +265,7 @@ int connect(sculler_backend* self, const void* id, sculler_backend_error* error)
   for (int32_t s = 0; s < self->spec.n_sets; ++s) {
     for (int32_t b = 0; b < self->spec.n_buffers; ++b) {
       Buffer buffer;
-      buffer.bytes = self->bytes[static_cast<size_t>(b)];
+      buffer.bytes = self->bytes[static_cast<size_t>(b)] + self->spec.shift;
       if (int bad = self->allocate(buffer, error)) return bad;
       self->buffers.push_back(std::move(buffer));
     }
@@ -277,8 +281,8 @@ int connect(sculler_backend* self, const void* id, sculler_backend_error* error)
 int buffer_of(sculler_backend* self, int32_t set, int32_t index, uint64_t* address, uint64_t* bytes, int32_t* fd,
               sculler_backend_error* error) {
   Buffer& b = self->at(set, index);
-  *address = reinterpret_cast<uint64_t>(b.ptr);
-  *bytes = b.bytes;
+  *address = reinterpret_cast<uint64_t>(b.ptr) + self->spec.shift;
+  *bytes = b.bytes - self->spec.shift;
   *fd = -1;
   if (self->spec.export_handles == 0) return 0;
   Driver& d = self->driver;
@@ -357,11 +361,42 @@ int synchronize(sculler_backend* self, uint64_t* event_ns, sculler_backend_error
   return 0;
 }
 
+int capture_begin(sculler_backend* self, sculler_backend_error* error) {
+  if (self->graph != nullptr) {
+    TRY_CUDA(cudaGraphExecDestroy(self->graph), kLaunch);
+    self->graph = nullptr;
+  }
+  TRY_CUDA(cudaStreamBeginCapture(self->stream, cudaStreamCaptureModeThreadLocal), kLaunch);
+  return 0;
+}
+
+int capture_end(sculler_backend* self, sculler_backend_error* error) {
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(self->stream, &graph);
+  (void)cudaGetLastError();   // a call that cannot be captured is no failure of the candidate
+  if (ended != cudaSuccess || graph == nullptr) return cuda_error(error, FaultCode::kLaunch, ended, "cudaStreamEndCapture");
+  const cudaError_t made = cudaGraphInstantiate(&self->graph, graph, 0);
+  (void)cudaGraphDestroy(graph);
+  (void)cudaGetLastError();
+  if (made != cudaSuccess) {
+    self->graph = nullptr;
+    return cuda_error(error, FaultCode::kLaunch, made, "cudaGraphInstantiate");
+  }
+  TRY_CUDA(cudaDeviceSynchronize(), kLaunch);
+  return 0;
+}
+
+int replay(sculler_backend* self, sculler_backend_error* error) {
+  TRY_CUDA(cudaGraphLaunch(self->graph, self->stream), kLaunch);
+  return 0;
+}
+
 // The process ends right after: the driver takes back what it gave.
 void close_backend(sculler_backend*) {}
 
 const sculler_backend_api kApi = {kBackendVersion, 0,       open_backend, unique_id, connect,     buffer_of,    rank_of,
-                                  pool_of,         barrier, begin,        end,       synchronize, close_backend};
+                                  pool_of,         barrier, begin,        end,       synchronize, close_backend,
+                                  capture_begin,   capture_end, replay};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <string>
 
 #include "base/strings.h"
@@ -53,6 +54,36 @@ Status send_message(int socket, const Message& message, int fd) {
   }
 }
 
+namespace {
+
+uint64_t nanoseconds(const timespec& t) {
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+// The stamp is of the settable clock. Read between two looks at the other one, and never earlier
+// than the truth; 0 where this thread was interrupted each time.
+uint64_t as_monotonic(const timespec& stamp) {
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    timespec before{}, settable{}, after{};
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    clock_gettime(CLOCK_REALTIME, &settable);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    if (nanoseconds(after) - nanoseconds(before) > 2000) continue;
+    const uint64_t now = nanoseconds(settable), then = nanoseconds(stamp);
+    // A clock that was set in between.
+    if (then > now || now - then > nanoseconds(after)) return 0;
+    return nanoseconds(after) - (now - then);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void stamp_packets(int socket) {
+  const int on = 1;
+  (void)::setsockopt(socket, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
+}
+
 Packet receive_message(int socket, bool non_blocking) {
   Packet packet;
   struct Buffer {
@@ -60,7 +91,7 @@ Packet receive_message(int socket, bool non_blocking) {
     char surplus;
   } buffer{};
   iovec part{&buffer, sizeof(Message) + 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int)) + CMSG_SPACE(sizeof(timespec))] = {};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -77,6 +108,11 @@ Packet receive_message(int socket, bool non_blocking) {
   }
   bool surplus = (header.msg_flags & MSG_CTRUNC) != 0;
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_TIMESTAMPNS) {
+      timespec stamp{};
+      std::memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
+      packet.sent_ns = as_monotonic(stamp);
+    }
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {

@@ -45,6 +45,9 @@ struct Packet {
   Kind kind = Kind::kEmpty;
   Message message{};
   UniqueFd fd{};
+  // CLOCK_MONOTONIC when the peer's send was in the kernel, by the kernel's own stamp: no peer can
+  // change it, and it does not wait for the reader to be woken. 0: not stamped.
+  uint64_t sent_ns = 0;
 };
 
 // Copies at most kTextBytes; sets text_bytes.
@@ -55,6 +58,8 @@ std::string text_of(const Message& message);
 // Error kIo where the peer is gone or its queue is full (non-blocking sockets). Never raises
 // SIGPIPE.
 Status send_message(int socket, const Message& message, int fd = -1);
+// From now on packets that arrive here are stamped (Packet::sent_ns).
+void stamp_packets(int socket);
 // Blocks unless `non_blocking`. Surplus descriptors are closed.
 Packet receive_message(int socket, bool non_blocking);
 

@@ -27,8 +27,9 @@ enum class Kind : uint32_t {
   kDone =
       7,  // a = iteration: device-wide synchronisation returned; u[0] = opened ns, u[1] = done ns,
           // u[2] = ns between events on the rank's stream; evidence, not truth
-  kFault = 8,  // a = FaultCode, b = number the candidate or library returned; text = what
-  kBye = 9,    // teardown finished
+  kFault = 8,      // a = FaultCode, b = number the candidate or library returned; text = what
+  kBye = 9,        // teardown finished
+  kCaptured = 10,  // a = iteration, b = 0: the graph is there; 1: the candidate cannot be captured
   // trusted -> rank
   kWelcome = 32,  // a = rank
   kSetUniqueId = 33,
@@ -37,6 +38,8 @@ enum class Kind : uint32_t {
                 // delay ns inside
   kTeardown = 36,
   kQuit = 37,
+  kCapture = 38,  // a = iteration, u[0] = mask of sets: sculler_run of each, in order, becomes one
+                  // graph; before the inputs of that iteration are filled
 };
 
 enum class FaultCode : int32_t {
@@ -53,7 +56,8 @@ enum class FaultCode : int32_t {
 
 // kCalibrate: everything but the candidate, which is not loaded yet; `a` is then negative
 // (docs/measuring.md).
-enum RunFlag : uint64_t { kFlushL2 = 1, kWarmUp = 2, kCalibrate = 4 };
+// kReplay: the captured graph is launched, once, in place of sculler_run.
+enum RunFlag : uint64_t { kFlushL2 = 1, kWarmUp = 2, kCalibrate = 4, kReplay = 8 };
 
 struct Message {
   uint32_t magic = kMagic;

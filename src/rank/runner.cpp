@@ -48,6 +48,7 @@ class Runner {
       switch (m.kind) {
         case Kind::kSetup: good = setup(); break;
         case Kind::kRun: good = iterate(m); break;
+        case Kind::kCapture: good = capture(m); break;
         case Kind::kTeardown: good = teardown(); break;
         case Kind::kQuit: return 0;
         default: return 1;
@@ -145,6 +146,7 @@ class Runner {
     request.n_sets = spec_.n_sets;
     request.n_buffers = static_cast<int32_t>(bytes.size());
     request.bytes = bytes.data();
+    request.shift = spec_.shift;
     request.shared = shared_;
     sculler_backend_error error{};
     if (api_->open(&request, &backend_, &error) != 0) return fault(error);
@@ -205,12 +207,30 @@ class Runner {
     return say(Kind::kReady);
   }
 
+  // Nothing runs here: a graph of one run a set of the mask. What cannot be captured is said, and
+  // is run as it is.
+  bool capture(const Message& order) {
+    if (run_ == nullptr) return false;
+    sculler_backend_error error{};
+    bool refused = api_->capture_begin == nullptr || api_->capture_begin(backend_, &error) != 0;
+    for (int set = 0; !refused && set < spec_.n_sets; ++set) {
+      if ((order.u[0] >> set & 1) == 0) continue;
+      const int code = run_(state_, &spec_.problem, set);
+      refused = code != SCULLER_OK;
+    }
+    if (api_->capture_end != nullptr && api_->capture_end(backend_, &error) != 0) refused = true;
+    captured_ = !refused;
+    return say(Kind::kCaptured, order.a, refused ? 1 : 0);
+  }
+
   bool iterate(const Message& order) {
     const bool empty = (order.u[0] & kCalibrate) != 0;
+    const bool replay = (order.u[0] & kReplay) != 0;
+    if (replay && !captured_) return false;
     if (order.b < 0 || order.b >= spec_.n_sets || (!empty && run_ == nullptr)) return false;
     sculler_backend_error error{};
     sleep_ns(order.u[1]);
-    if (api_->barrier(backend_, (order.u[0] & kFlushL2) != 0 ? 1 : 0, &error) != 0)
+    if (api_->barrier(backend_, (order.u[0] & kFlushL2) != 0 ? 1 + order.b : 0, &error) != 0)
       return fault(error);
     Message opened;
     opened.kind = Kind::kOpened;
@@ -224,7 +244,9 @@ class Runner {
     done.u[0] = monotonic_ns();
     sleep_ns(order.u[2]);
     if (api_->begin(backend_, &error) != 0) return fault(error);
-    const int code = empty ? 0 : run_(state_, &spec_.problem, order.b);
+    if (replay && api_->replay(backend_, &error) != 0) return fault(error);
+    const int code = empty || replay ? 0 : run_(state_, &spec_.problem, order.b);
+    captured_ = false;
     if (api_->synchronous != 0) done.u[1] = monotonic_ns();
     if (code != SCULLER_OK)
       return fault(FaultCode::kRun, code, "sculler_run returned " + std::to_string(code));
@@ -253,6 +275,7 @@ class Runner {
   Run run_ = nullptr;
   Teardown teardown_ = nullptr;
   void* state_ = nullptr;
+  bool captured_ = false;
 };
 
 }  // namespace

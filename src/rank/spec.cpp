@@ -44,6 +44,10 @@ Result<RankSpec> parse_rank_spec(std::string_view text) {
     if (!value) return fail(value.error());
     *into = *value;
   }
+  auto shift = bounded("shift", 0, 0, 1 << 20);
+  if (!shift) return fail(shift.error());
+  if (*shift % 256 != 0) return bad("shift", "not a multiple of 256");
+  spec.shift = static_cast<uint64_t>(*shift);
   auto candidate = get_string(root, "candidate", kOrigin);
   if (!candidate) return fail(candidate.error());
   spec.candidate = *candidate;

@@ -29,6 +29,7 @@ struct RankSpec {
   int expect_nccl = 0;
   std::vector<std::string> libraries;
   bool multicast_allowed = false;
+  uint64_t shift = 0;  // bytes from an allocation's begin to its buffer; a multiple of 256
 };
 
 Result<RankSpec> parse_rank_spec(std::string_view text);

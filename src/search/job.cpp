@@ -22,6 +22,7 @@ std::string job_id(const JobFrame& frame, const Candidate& candidate) {
       .field(candidate.source->sha256)
       .field(source::print(candidate.defines));
   hash.field(candidate.baseline ? candidate.source->name : std::string());
+  if (!candidate.baseline && !frame.compare.empty()) hash.field(join(frame.compare, " "));
   return hash.hex();
 }
 
@@ -46,6 +47,7 @@ std::string job_line(const JobFrame& frame, const Candidate& candidate, std::str
                      {"stages", frame.stages},
                      {"predict_size", frame.predict_size}};
   if (candidate.baseline) job["baseline_of"] = candidate.source->name;
+  else if (!frame.compare.empty()) job["compare"] = frame.compare;
   return dump_json(job);
 }
 

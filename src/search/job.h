@@ -22,6 +22,9 @@ struct JobFrame {
   std::string predict_size;  // may be empty
   std::vector<std::string> stages;
   uint64_t seed = 1;
+  // Baselines that the bench stage interleaves with the candidate; none: all of the task's. The
+  // best one says all there is to say, and each costs a group of its own.
+  std::vector<std::string> compare{};
 };
 
 // SHA-256 over the candidate's content and the frame: the same question has the same id.

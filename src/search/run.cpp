@@ -299,6 +299,8 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
          both ? std::optional<double>(reference->second / *verdict.latency_us) : std::nullopt);
   }
   baseline_rows_.clear();
+  if (settings_.frame.target != "emu" && !summary_.best_baseline.empty())
+    settings_.frame.compare = {summary_.best_baseline};
 
   int64_t proposed = 0;
   while (!is_stopped()) {

@@ -8,7 +8,7 @@
 
 extern "C" {
 
-inline constexpr uint32_t kVerifyBackendVersion = 1;
+inline constexpr uint32_t kVerifyBackendVersion = 2;
 
 struct sculler_verify_buffer {
   uint64_t elements, row_elements, bytes;
@@ -23,6 +23,7 @@ struct sculler_verify_spec {
   const sculler_verify_buffer* buffers;
   uint64_t seed;
   const sculler_problem* problem;
+  uint64_t shift;  // of each buffer from the begin of its allocation
 };
 
 // Sums that a comparison kernel makes; expected values are finite and of the buffer's dtype.
@@ -55,6 +56,10 @@ struct sculler_verify_api {
   // max_abs: the job's; the cap used is the larger of it and peak * sculler_peak_fraction.
   int (*compare)(sculler_verify_backend* self, int32_t rank, int32_t set, int32_t buffer,
                  int32_t content, double max_abs, sculler_verify_sums* sums, char* why);
+  // The outputs of two sets that ran on one content, against each other.
+  int (*repeat)(sculler_verify_backend* self, int32_t rank, int32_t set, int32_t other,
+                int32_t buffer, int32_t content, double max_abs, sculler_verify_sums* sums,
+                char* why);
   int (*changed)(sculler_verify_backend* self, int32_t rank, int32_t set, int32_t buffer,
                  int32_t content, uint64_t* elements, char* why);
   void (*close)(sculler_verify_backend* self);

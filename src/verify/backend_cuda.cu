@@ -262,7 +262,7 @@ struct sculler_verify_backend {
     access.location = prop.location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     TRY_DRIVER(driver.set_access(address, size, &access, 1));
-    slot(rank, set, buffer) = reinterpret_cast<void*>(address);
+    slot(rank, set, buffer) = reinterpret_cast<void*>(address + spec.shift);
     return 0;
   }
 
@@ -456,8 +456,9 @@ int expected(Backend* self, int32_t rank, int32_t buffer, int32_t content, uint6
   return 0;
 }
 
-int compare(Backend* self, int32_t rank, int32_t set, int32_t buffer, int32_t content, double max_abs,
-            sculler_verify_sums* out, char* why) {
+// `against` is null: what the task's kernel made.
+int compare_with(Backend* self, int32_t rank, int32_t set, int32_t buffer, int32_t content, const void* against,
+                 double max_abs, sculler_verify_sums* out, char* why) {
   const Backend::ExpectedBuffer* e = self->expected_of(rank, buffer, content, why);
   if (e == nullptr) return 1;
   Backend::OnRank* r = self->enter(rank, why);
@@ -465,8 +466,8 @@ int compare(Backend* self, int32_t rank, int32_t set, int32_t buffer, int32_t co
   const sculler_verify_buffer& b = self->buffers[static_cast<size_t>(buffer)];
   const double cap = std::max(max_abs, e->peak * sculler_peak_fraction(b.dtype));
   if (int bad = self->clear_sums(*r, why)) return bad;
-  compare_kernel<<<blocks_of(b.elements), kThreads, 0, r->stream>>>(self->slot(rank, set, buffer), e->data, b.elements,
-                                                                  b.dtype, cap, r->sums);
+  compare_kernel<<<blocks_of(b.elements), kThreads, 0, r->stream>>>(
+      self->slot(rank, set, buffer), against != nullptr ? against : e->data, b.elements, b.dtype, cap, r->sums);
   TRY_CUDA(cudaGetLastError());
   Sums s{};
   if (int bad = self->read_sums(*r, s, why)) return bad;
@@ -481,6 +482,16 @@ int compare(Backend* self, int32_t rank, int32_t set, int32_t buffer, int32_t co
   out->first_bad = s.bad != 0 ? static_cast<int64_t>(s.first_bad) : -1;
   out->first_unwritten = s.unwritten != 0 ? static_cast<int64_t>(s.first_unwritten) : -1;
   return 0;
+}
+
+int compare(Backend* self, int32_t rank, int32_t set, int32_t buffer, int32_t content, double max_abs,
+            sculler_verify_sums* out, char* why) {
+  return compare_with(self, rank, set, buffer, content, nullptr, max_abs, out, why);
+}
+
+int repeat(Backend* self, int32_t rank, int32_t set, int32_t other, int32_t buffer, int32_t content, double max_abs,
+           sculler_verify_sums* out, char* why) {
+  return compare_with(self, rank, set, buffer, content, self->slot(rank, other, buffer), max_abs, out, why);
 }
 
 int changed(Backend* self, int32_t rank, int32_t set, int32_t buffer, int32_t content, uint64_t* elements, char* why) {
@@ -501,7 +512,7 @@ int changed(Backend* self, int32_t rank, int32_t set, int32_t buffer, int32_t co
 void close_backend(Backend* self) { delete self; }   // the process ends: the driver takes back the rest
 
 const sculler_verify_api kApi = {kVerifyBackendVersion, open_backend, adopt,   fill,    poison,       settle,
-                                 prepare,               expected,     compare, changed, close_backend};
+                                 prepare,               expected,     compare, repeat,  changed,      close_backend};
 
 }  // namespace
 

@@ -60,7 +60,8 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const JobSpec& job, Referen
                            job.cuda_devices.empty() ? nullptr : job.cuda_devices.data(),
                            buffers.data(),
                            job.seed,
-                           &job.problem};
+                           &job.problem,
+                           job.shift};
   Why why;
   if (self->api_->open(&spec, &self->backend_, why.text) != 0)
     return fail(ErrorCode::kNoDevice, why.str());
@@ -73,7 +74,7 @@ CudaDevice::~CudaDevice() {
 
 Status CudaDevice::adopt(int rank, int set, int buffer, uint64_t, uint64_t bytes,
                          rank::UniqueFd fd) {
-  if (!fd || bytes < spec(buffer).bytes) {
+  if (!fd || bytes < spec(buffer).bytes + job_.shift) {
     return fail(ErrorCode::kProtocol, "rank " + std::to_string(rank) +
                                           " sent no descriptor or too few bytes for " +
                                           spec(buffer).name);
@@ -109,12 +110,25 @@ Status CudaDevice::settle() {
 }
 
 Result<Comparison> CudaDevice::compare(int rank, int set, int buffer, int content) {
-  const BufferSpec& b = spec(buffer);
   sculler_verify_sums sums{};
   Why why;
   if (api_->compare(backend_, rank, set, buffer, content, job_.tolerance.max_abs, &sums,
                     why.text) != 0)
     return fail(ErrorCode::kInternal, why.str());
+  return comparison(buffer, sums);
+}
+
+Result<Comparison> CudaDevice::repeat(int rank, int set, int other, int buffer, int content) {
+  sculler_verify_sums sums{};
+  Why why;
+  if (api_->repeat(backend_, rank, set, other, buffer, content, job_.tolerance.max_abs, &sums,
+                   why.text) != 0)
+    return fail(ErrorCode::kInternal, why.str());
+  return comparison(buffer, sums);
+}
+
+Comparison CudaDevice::comparison(int buffer, const sculler_verify_sums& sums) const {
+  const BufferSpec& b = spec(buffer);
   Comparison c;
   c.cap = std::max(job_.tolerance.max_abs, sums.peak * sculler_peak_fraction(b.dtype));
   c.bad = sums.bad;

@@ -21,6 +21,7 @@ class CudaDevice final : public Device {
   Status poison_outputs(int rank, int set) override;
   Status settle() override;
   Result<Comparison> compare(int rank, int set, int buffer, int content) override;
+  Result<Comparison> repeat(int rank, int set, int other, int buffer, int content) override;
   Result<uint64_t> changed_inputs(int rank, int set, int content) override;
   // Expected outputs by the task's plain kernel; random rows of them are compared with the
   // reference, once a content and once for all jobs that share a cache.
@@ -30,6 +31,7 @@ class CudaDevice final : public Device {
  private:
   CudaDevice(const JobSpec& job, Reference& reference) : job_(job), reference_(reference) {}
   Status validate(int content);
+  [[nodiscard]] Comparison comparison(int buffer, const sculler_verify_sums& sums) const;
   [[nodiscard]] const BufferSpec& spec(int buffer) const {
     return job_.buffers[static_cast<std::size_t>(buffer)];
   }

@@ -144,6 +144,21 @@ Result<Comparison> HostDevice::compare(int rank, int set, int buffer, int conten
                       **expected, job_.tolerance);
 }
 
+Result<Comparison> HostDevice::repeat(int rank, int set, int other, int buffer, int content) {
+  auto expected = reference_.expected(content, rank, buffer);
+  if (!expected) return fail(expected.error());
+  const BufferSpec& b = job_.buffers.at(static_cast<std::size_t>(buffer));
+  // The scale of the expectation, the values of the other run.
+  ExpectedBuffer first;
+  first.peak = (*expected)->peak;
+  first.norm = (*expected)->norm;
+  first.values.resize(b.elements);
+  const void* data = at(rank, other, buffer);
+  for (uint64_t i = 0; i < b.elements; ++i)
+    first.values[i] = sculler_bits_value(sculler_load_bits(data, i, b.dtype), b.dtype);
+  return compare_host(b, at(rank, set, buffer), first, job_.tolerance);
+}
+
 Result<uint64_t> HostDevice::changed_inputs(int rank, int set, int content) {
   uint64_t changed = 0;
   for (std::size_t i = 0; i < job_.buffers.size(); ++i) {
@@ -189,6 +204,9 @@ Result<void*> MemfdDevice::map(int rank, int set, int buffer, uint64_t address, 
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return refuse("is no memfd sealed against shrinking");
+  if (bytes > (uint64_t{1} << 46)) return refuse("is larger than memory can be");
+  // Announced is the buffer; the file begins `shift` bytes before it.
+  bytes += job_.shift;
   if (static_cast<uint64_t>(info.st_size) < bytes) return refuse("is smaller than announced");
   if (!files_.emplace(static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino))
            .second)
@@ -198,7 +216,7 @@ Result<void*> MemfdDevice::map(int rank, int set, int buffer, uint64_t address, 
   if (data == MAP_FAILED)
     return fail(ErrorCode::kIo, std::string("mmap of a buffer: ") + std::strerror(errno));
   maps_.emplace_back(data, bytes);
-  return data;
+  return static_cast<char*>(data) + job_.shift;
 }
 
 }  // namespace sculler::verify

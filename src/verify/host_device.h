@@ -32,6 +32,7 @@ class HostDevice : public Device {
   Status fill(int rank, int set, int buffer, int content) override;
   Status poison_outputs(int rank, int set) override;
   Result<Comparison> compare(int rank, int set, int buffer, int content) override;
+  Result<Comparison> repeat(int rank, int set, int other, int buffer, int content) override;
   Result<uint64_t> changed_inputs(int rank, int set, int content) override;
   Status prepare(int content) override;
   uint64_t now_ns() override;

@@ -138,6 +138,8 @@ Result<std::vector<IterationSpec>> parse_iterations(const json& list, int n_sets
     it.warm_up = in.flag_or("warm_up", false);
     it.delay_before_ns = in.unsigned_or("delay_before_ns", 0);
     it.delay_inside_ns = in.unsigned_or("delay_inside_ns", 0);
+    it.delayed_rank = static_cast<int>(in.integer_or("delayed_rank", -1, -1, 15));
+    it.cold = in.flag_or("cold", false);
     if (in.error()) return fail(*in.error());
     out.push_back(it);
   }
@@ -208,6 +210,7 @@ Result<JobSpec> parse_job(std::string_view text) {
   job.expected_cache = in.text_or("expected_cache", "");
   job.reference_key = in.text_or("reference_key", "");
   job.reference_rows = in.unsigned_or("reference_rows", 16);
+  job.shift = static_cast<uint64_t>(in.integer_or("shift", 0, 0, 1 << 20));
   if (in.error()) return fail(*in.error());
 
   auto problem = get_object(root, "problem", kOrigin);
@@ -292,6 +295,7 @@ std::string print_job(const JobSpec& job) {
             {"n_sets", job.n_sets},
             {"n_contents", job.n_contents},
             {"seed", job.seed},
+            {"shift", job.shift},
             {"reference", job.reference},
             {"reference_key", job.reference_key},
             {"reference_rows", job.reference_rows},
@@ -331,7 +335,9 @@ std::string print_job(const JobSpec& job) {
                                   {"content", it.content},
                                   {"warm_up", it.warm_up},
                                   {"delay_before_ns", it.delay_before_ns},
-                                  {"delay_inside_ns", it.delay_inside_ns}});
+                                  {"delay_inside_ns", it.delay_inside_ns},
+                                  {"delayed_rank", it.delayed_rank},
+                                  {"cold", it.cold}});
   }
   if (!job.emu_json.empty()) root["emu"] = object_or_empty(job.emu_json);
   return dump_json(root);
@@ -376,6 +382,7 @@ std::string print_outcome(const Outcome& outcome) {
                                   {"checker_ns", it.checker_ns},
                                   {"region_ns", it.region_ns},
                                   {"clocks_agree", it.clocks_agree},
+                                  {"replayed", it.replayed},
                                   {"ranks", std::move(ranks)}});
   }
   root["findings"] = json::array();
@@ -433,6 +440,7 @@ Result<Outcome> parse_outcome(std::string_view text) {
       it.checker_ns = static_cast<uint64_t>(int_or(entry, "checker_ns", 0));
       it.region_ns = static_cast<uint64_t>(int_or(entry, "region_ns", 0));
       it.clocks_agree = bool_or(entry, "clocks_agree", true);
+      it.replayed = static_cast<int>(int_or(entry, "replayed", 0));
       if (const json* ranks = find_member(entry, "ranks"); ranks != nullptr && ranks->is_array()) {
         for (const json& r : *ranks) {
           if (!r.is_object()) continue;

@@ -55,6 +55,8 @@ struct IterationSpec {
   bool warm_up = false;
   uint64_t delay_before_ns = 0;  // upper bounds: each rank draws below them (rule 7)
   uint64_t delay_inside_ns = 0;
+  int delayed_rank = -1;  // this rank alone sleeps, for the whole bound
+  bool cold = false;      // caches are flushed before the region opens
 };
 
 struct Deadlines {
@@ -99,6 +101,7 @@ struct JobSpec {
   std::vector<std::string> cuda_libraries;
   std::vector<int> cuda_devices;
   bool flush_l2 = false;
+  uint64_t shift = 0;            // bytes from the begin of a buffer's allocation to the buffer
   uint64_t reference_rows = 16;  // random rows checked against the reference on cuda
   std::string emu_json;          // the "emu" object as text, for sculler-vm
 
@@ -138,6 +141,7 @@ struct IterationResult {
   uint64_t region_ns =
       0;  // first Opened received to the last Done received, by the checker's clock
   bool clocks_agree = true;  // false: latency_ns is the checker's own, larger figure
+  int replayed = 0;  // runs in the region's graph, of which the times are the mean; 0: no graph
   std::vector<RankTimes> ranks;
 };
 

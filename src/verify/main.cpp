@@ -44,12 +44,25 @@ void bench(const JobSpec& job, Ranks& ranks, Device& device) {
   while (std::getline(std::cin, line)) {
     const std::string_view order = trim(line);
     if (order == "quit") break;
-    const auto count = order.starts_with("go ") ? parse_int(trim(order.substr(3))) : std::nullopt;
-    if (!count || *count < 1 || *count > 100'000) {
-      return answer(broken(
-          Error{ErrorCode::kUsage, "'" + std::string(order) + "' is neither `go N` nor `quit`"}));
+    const auto words = split(order, ' ');
+    int64_t count = 0;
+    if (words.size() >= 2 && words[0] == "go") count = parse_int(words[1]).value_or(0);
+    const bool cold = words.size() == 3 && words[2] == "cold";
+    const bool replay = words.size() == 3 && words[2] == "replay";
+    if (count < 1 || count > 100'000 || words.size() > (cold || replay ? 3U : 2U)) {
+      return answer(broken(Error{
+          ErrorCode::kUsage,
+          "'" + std::string(order) + "' is not `go N`, `go N cold`, `go N replay` or `quit`"}));
     }
-    for (int64_t i = 0; good && i < *count; ++i) good = session.iterate(session.draw(false));
+    for (int64_t i = 0; good && i < count; ++i) {
+      if (replay) {
+        good = session.iterate_replayed();
+        continue;
+      }
+      IterationSpec next = session.draw(false);
+      next.cold = cold;
+      good = session.iterate(next);
+    }
     answer(session.outcome());
     if (!good) return;
     session.outcome().iterations.clear();

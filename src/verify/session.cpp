@@ -47,6 +47,7 @@ struct Session::Impl {
     kOpening,  // Run was sent
     kOpened,
     kEnqueued,
+    kCapturing,
     kTearingDown,
     kGone,  // Bye came
   };
@@ -61,10 +62,11 @@ struct Session::Impl {
       : job(j),
         ranks(r),
         device(d),
-        judge(j.clock),
+        judges{ClockJudge(j.clock), ClockJudge(j.clock)},
         random(j.seed, "draw"),
         states(static_cast<std::size_t>(j.n_ranks)),
-        held(static_cast<std::size_t>(j.n_sets), -1) {
+        held(static_cast<std::size_t>(j.n_sets), -1),
+        verified(static_cast<std::size_t>(j.n_sets), false) {
     for (RankState& s : states)
       s.pooled.assign(static_cast<std::size_t>(j.n_sets) * j.buffers.size(), false);
     outcome.status = status::kPassed;
@@ -73,11 +75,12 @@ struct Session::Impl {
   const JobSpec& job;
   Ranks& ranks;
   Device& device;
-  ClockJudge judge;
+  ClockJudge judges[2];  // hot, cold: flushing takes its time before the region opens
   Random random;
   Outcome outcome;
   std::vector<RankState> states;
-  std::vector<int> held;  // content of each set
+  std::vector<int> held;       // content of each set
+  std::vector<bool> verified;  // its outputs are there, compared, and of that content
   bool failed = false;
   bool candidate_loaded = false;
   int iteration = 0;  // next iteration number; empty runs count -1, -2, ...
@@ -294,9 +297,16 @@ struct Session::Impl {
     }
     if (auto settled = device.settle(); !settled) return internal(settled.error());
     if (device.real_time()) {
-      for (int k = 0; k < job.clock.calibrations; ++k)
-        if (!empty_run(-1 - k)) return false;
-      outcome.clock_offset_ns = judge.typical_offset_ns();
+      // Cold iterations come from `go N cold`, or are all of them.
+      int number = 0;
+      for (const bool cold : {false, true}) {
+        if (cold && job.mode != Mode::kBench && !job.flush_l2) continue;
+        IterationSpec spec;
+        spec.cold = cold;
+        for (int k = 0; k < job.clock.calibrations; ++k)
+          if (!empty_run(--number, spec)) return false;
+      }
+      outcome.clock_offset_ns = judge_of(IterationSpec{}).typical_offset_ns();
     }
     candidate_loaded = true;
     for (RankState& s : states) s.phase = Phase::kSettingUp;
@@ -357,9 +367,14 @@ struct Session::Impl {
       Message m = make(Kind::kRun, number, spec.set);
       m.u[0] = flags;
       if (spec.warm_up) m.u[0] |= rank::kWarmUp;
-      if (job.flush_l2) m.u[0] |= rank::kFlushL2;
-      m.u[1] = spec.delay_before_ns == 0 ? 0 : random.below(spec.delay_before_ns + 1);
-      m.u[2] = spec.delay_inside_ns == 0 ? 0 : random.below(spec.delay_inside_ns + 1);
+      if (is_cold(spec)) m.u[0] |= rank::kFlushL2;
+      const auto delay = [&](uint64_t bound) -> uint64_t {
+        if (bound == 0) return 0;
+        if (spec.delayed_rank < 0) return random.below(bound + 1);
+        return spec.delayed_rank == r ? bound : 0;
+      };
+      m.u[1] = delay(spec.delay_before_ns);
+      m.u[2] = delay(spec.delay_inside_ns);
       runs.push_back(m);
     }
     if (number >= 0) device.region_opens(number, spec.set);
@@ -381,7 +396,10 @@ struct Session::Impl {
     return out;
   }
 
-  bool empty_run(int number) {
+  [[nodiscard]] bool is_cold(const IterationSpec& spec) const { return spec.cold || job.flush_l2; }
+  ClockJudge& judge_of(const IterationSpec& spec) { return judges[is_cold(spec) ? 1 : 0]; }
+
+  bool empty_run(int number, const IterationSpec& spec) {
     // The same rest between runs as in iterations: ranks that have gone to sleep answer later.
     for (int r = 0; r < job.n_ranks; ++r) {
       if (!fill(r, 0, job.n_contents)) return false;
@@ -391,25 +409,58 @@ struct Session::Impl {
     }
     if (auto settled = device.settle(); !settled) return internal(settled.error());
     uint64_t sent = 0;
-    if (!run_region(number, IterationSpec{}, rank::kCalibrate, Phase::kPooled, sent)) return false;
+    if (!run_region(number, spec, rank::kCalibrate, Phase::kPooled, sent)) return false;
     int r = -1;
     if (auto why = ClockJudge::impossible(sent, clocks(), r)) return violation(r, *why);
-    judge.calibrate(sent, clocks());
+    judge_of(spec).calibrate(sent, clocks());
+    return true;
+  }
+
+  // Inputs filled afresh, outputs poisoned; not settled yet.
+  bool arm(const IterationSpec& spec) {
+    if (auto ready = device.prepare(spec.content); !ready) return internal(ready.error());
+    for (int r = 0; r < job.n_ranks; ++r) {
+      if (!fill(r, spec.set, spec.content)) return false;
+      if (auto done = device.poison_outputs(r, spec.set); !done) return internal(done.error());
+    }
+    held[static_cast<std::size_t>(spec.set)] = spec.content;
+    verified[static_cast<std::size_t>(spec.set)] = false;
+    last_set = spec.set;
+    last_content = spec.content;
+    return true;
+  }
+
+  // The region that just ended, by the ranks' clocks and the checker's.
+  bool judge_region(const IterationSpec& spec, uint64_t sent, IterationResult& result) {
+    if (!device.real_time()) {
+      result.latency_ns = device.virtual_latency_ns();
+      return true;
+    }
+    int r = -1;
+    if (auto why = ClockJudge::impossible(sent, clocks(), r)) {
+      return stop(status::kCheat, r,
+                  rank_text(r) + " " + *why + " (rule 2: the checker's clock decides)",
+                  "leave the harness's clocks and messages alone");
+    }
+    judge_of(spec).crowd(device.crowd());
+    judge_of(spec).judge(sent, spec.delay_before_ns + spec.delay_inside_ns > 0, clocks(), result);
+    return true;
+  }
+
+  bool keep(const IterationSpec& spec, IterationResult result) {
+    outcome.iterations.push_back(std::move(result));
+    if (auto why = judge_of(spec).systematic()) {
+      return stop(status::kCheat, -1, *why + " (rule 2: the checker's clock decides)",
+                  "do all work between sculler_run and the completion of its stream");
+    }
     return true;
   }
 
   bool iterate(IterationSpec spec) {
     if (failed) return false;
     if (spec.content < 0) spec.content = draw_content(spec.set);
-    if (auto ready = device.prepare(spec.content); !ready) return internal(ready.error());
-    for (int r = 0; r < job.n_ranks; ++r) {
-      if (!fill(r, spec.set, spec.content)) return false;
-      if (auto done = device.poison_outputs(r, spec.set); !done) return internal(done.error());
-    }
+    if (!arm(spec)) return false;
     if (auto settled = device.settle(); !settled) return internal(settled.error());
-    held[static_cast<std::size_t>(spec.set)] = spec.content;
-    last_set = spec.set;
-    last_content = spec.content;
 
     uint64_t sent = 0;
     const int number = iteration++;
@@ -419,18 +470,7 @@ struct Session::Impl {
     result.set = spec.set;
     result.content = spec.content;
     result.warm_up = spec.warm_up;
-    if (device.real_time()) {
-      int r = -1;
-      if (auto why = ClockJudge::impossible(sent, clocks(), r)) {
-        return stop(status::kCheat, r,
-                    rank_text(r) + " " + *why + " (rule 2: the checker's clock decides)",
-                    "leave the harness's clocks and messages alone");
-      }
-      judge.crowd(device.crowd());
-      judge.judge(sent, spec.delay_before_ns + spec.delay_inside_ns > 0, clocks(), result);
-    } else {
-      result.latency_ns = device.virtual_latency_ns();
-    }
+    if (!judge_region(spec, sent, result)) return false;
     // A race says more than the wrong numbers that it may lead to.
     if (auto finding = device.region_closed(number)) {
       auto iterations = std::move(outcome.iterations);
@@ -440,12 +480,67 @@ struct Session::Impl {
       return false;
     }
     if (!compare(spec.set, spec.content, number)) return false;
-    outcome.iterations.push_back(std::move(result));
-    if (auto why = judge.systematic()) {
-      return stop(status::kCheat, -1, *why + " (rule 2: the checker's clock decides)",
-                  "do all work between sculler_run and the completion of its stream");
+    if (job.mode == Mode::kCheck && !repeats(spec.set, spec.content, number)) return false;
+    verified[static_cast<std::size_t>(spec.set)] = true;
+    return keep(spec, std::move(result));
+  }
+
+  // False where the job ended; `refused`: there is no graph.
+  bool capture(int number, uint64_t mask, bool& refused) {
+    for (RankState& s : states) s.phase = Phase::kCapturing;
+    Message order = make(Kind::kCapture, number);
+    order.u[0] = mask;
+    if (!send_all(order)) return false;
+    refused = false;
+    return collect(
+        job.deadlines.iteration_ms, "capturing a graph", status::kHang,
+        [&](Ranks::Event& e) {
+          if (e.message.kind != Kind::kCaptured || state(e.rank).phase != Phase::kCapturing ||
+              e.message.a != number)
+            return violation(e.rank, "sent a message out of turn during a capture");
+          refused = refused || e.message.b != 0;
+          state(e.rank).phase = Phase::kReady;
+          return true;
+        },
+        Phase::kReady);
+  }
+
+  bool iterate_replayed() {
+    if (failed) return false;
+    // Inputs are filled after the capture: what a candidate computes during it is of old inputs.
+    std::vector<IterationSpec> specs;
+    uint64_t mask = 0;
+    const int n = job.n_sets, warm = n >= 4 ? std::max(1, n / 4) : n > 1 ? 1 : 0;
+    for (int set = warm; set < n; ++set) {
+      mask |= uint64_t{1} << set;
+      IterationSpec spec;
+      spec.set = set;
+      specs.push_back(spec);
     }
-    return true;
+    const int number = iteration++;
+    bool refused = false;
+    if (!capture(number, mask, refused)) return false;
+    if (refused) return iterate(draw(false));
+    for (IterationSpec& spec : specs) {
+      spec.content = draw_content(spec.set);
+      if (!arm(spec)) return false;
+    }
+    if (auto settled = device.settle(); !settled) return internal(settled.error());
+    uint64_t sent = 0;
+    if (!run_region(number, specs.front(), rank::kReplay, Phase::kReady, sent)) return false;
+    IterationResult result;
+    result.set = specs.front().set;
+    result.content = specs.front().content;
+    if (!judge_region(specs.front(), sent, result)) return false;
+    const auto runs = static_cast<uint64_t>(specs.size());
+    result.replayed = static_cast<int>(runs);
+    result.latency_ns /= runs;
+    const uint64_t offset = std::min(result.region_ns, outcome.clock_offset_ns);
+    result.region_ns = offset + (result.region_ns - offset) / runs;
+    for (RankTimes& r : result.ranks) r = {r.start_ns / runs, r.end_ns / runs, r.event_ns / runs};
+    for (const IterationSpec& spec : specs)
+      if (!compare(spec.set, spec.content, number)) return false;
+    return keep(specs.front(), std::move(result));
   }
 
   bool compare(int set, int content, int number) {
@@ -488,6 +583,32 @@ struct Session::Impl {
     outcome.where = std::move(found->where);
     if (!found->message.empty()) outcome.message += "; " + found->message;
     if (!found->advice.empty()) outcome.advice = std::move(found->advice);
+  }
+
+  // Another set that ran on the same content, at other addresses: its outputs must agree.
+  bool repeats(int set, int content, int number) {
+    int other = -1;
+    for (int s = 0; s < job.n_sets; ++s) {
+      const auto i = static_cast<std::size_t>(s);
+      if (s != set && held[i] == content && verified[i]) other = s;
+    }
+    for (int r = 0; other >= 0 && r < job.n_ranks; ++r) {
+      for (std::size_t b = 0; b < job.buffers.size(); ++b) {
+        const BufferSpec& buffer = job.buffers[b];
+        if (buffer.role != Role::kOutput) continue;
+        auto compared = device.repeat(r, set, other, static_cast<int>(b), content);
+        if (!compared) return internal(compared.error());
+        if (compared->passes(job.tolerance)) continue;
+        return stop(status::kIncorrect, r,
+                    rank_text(r) + ", iteration " + std::to_string(number) +
+                        ": two runs on one input differ in " + buffer.name + ": " +
+                        std::to_string(compared->bad) + " elements, first " +
+                        position(buffer, compared->first_bad) + ", relative L2 " +
+                        figure(compared->relative_l2),
+                    "look for a race, or for state that a run leaves to the next one");
+      }
+    }
+    return true;
   }
 
   bool incorrect(int r, const BufferSpec& buffer, const Comparison& c, int number) {
@@ -566,6 +687,7 @@ Session::Session(const JobSpec& job, Ranks& ranks, Device& device)
     : impl_(std::make_unique<Impl>(job, ranks, device)) {}
 Session::~Session() = default;
 bool Session::open() { return impl_->open(); }
+bool Session::iterate_replayed() { return impl_->iterate_replayed(); }
 bool Session::iterate(const IterationSpec& iteration) { return impl_->iterate(iteration); }
 IterationSpec Session::draw(bool warm_up) { return impl_->draw(warm_up); }
 bool Session::close() { return impl_->close(); }

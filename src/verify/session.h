@@ -57,6 +57,12 @@ class Device {
   virtual Status settle() { return {}; }
   // All elements of one output buffer against expected(content).
   virtual Result<Comparison> compare(int rank, int set, int buffer, int content) = 0;
+  // One output of `set` against that of `other`, which ran on the same content: two runs on one
+  // input agree within the tolerance.
+  virtual Result<Comparison> repeat(int rank, int set, int other, int buffer, int content) {
+    (void)other;
+    return compare(rank, set, buffer, content);
+  }
   // Number of input elements of this rank that are not what fill() wrote.
   virtual Result<uint64_t> changed_inputs(int rank, int set, int content) = 0;
   // Prepares expected outputs; called before Run, outside of any deadline and of the timed region.
@@ -101,6 +107,10 @@ class Session {
   // Hello ... Ready. False: see outcome().
   bool open();
   bool iterate(const IterationSpec& iteration);
+  // One region that runs all sets that are timed, one after the other, as one graph of fresh
+  // captures: latency and region are those of one run, by division (docs/measuring.md). Where the
+  // candidate cannot be captured, an ordinary iteration.
+  bool iterate_replayed();
   // A set and content drawn from the job's seed; never the set of the previous iteration.
   IterationSpec draw(bool warm_up);
   bool close();

@@ -21,8 +21,10 @@ uint64_t monotonic_ns() {
 SocketRanks::SocketRanks(std::vector<rank::UniqueFd> sockets)
     : sockets_(std::move(sockets)), closed_(sockets_.size(), false) {
   // A rank that does not read must not block the checker.
-  for (const rank::UniqueFd& s : sockets_)
+  for (const rank::UniqueFd& s : sockets_) {
     ::fcntl(s.get(), F_SETFL, ::fcntl(s.get(), F_GETFL) | O_NONBLOCK);
+    rank::stamp_packets(s.get());
+  }
 }
 
 Status SocketRanks::send(int rank, const rank::Message& message, int fd) {
@@ -49,7 +51,7 @@ Ranks::Event SocketRanks::receive(uint64_t deadline_ns) {
       if (polled[i].revents == 0) continue;
       const std::size_t r = (next_ + i) % n;
       rank::Packet packet = rank::receive_message(sockets_[r].get(), true);
-      event.received_ns = monotonic_ns();
+      event.received_ns = packet.sent_ns != 0 ? packet.sent_ns : monotonic_ns();
       if (packet.kind == rank::Packet::Kind::kEmpty) continue;
       event.rank = static_cast<int>(r);
       event.message = packet.message;

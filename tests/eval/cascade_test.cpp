@@ -131,16 +131,45 @@ TEST_F(CascadeTest, TheRanksLearnNothingSecret) {
 TEST_F(CascadeTest, EveryStageHasItsOwnSeedAndStressItsOwnSizes) {
   (void)run(job("emu", {"emulate", "stress", "confirm"}));
   ASSERT_EQ(launches(), 6U);
-  std::set<int64_t> seeds;
+  std::set<int64_t> seeds, shifts, ranks;
   std::set<std::string> dims, schedules;
   for (const auto& asked : launcher_.asked) {
     seeds.insert(asked.job["seed"].get<int64_t>());
     dims.insert(asked.job["problem"]["dims"].dump());
+    ranks.insert(asked.job["n_ranks"].get<int64_t>());
+    shifts.insert(asked.job["shift"].get<int64_t>());
+    EXPECT_EQ(asked.job["shift"], asked.rank["shift"]);
+    EXPECT_EQ(asked.job["shift"].get<int64_t>() % 256, 0);
     schedules.insert(asked.job["emu"]["schedule"]["kind"].get<std::string>());
   }
   EXPECT_EQ(seeds.size(), 6U);
-  EXPECT_GE(dims.size(), 2U);
+  EXPECT_GE(dims.size(), 3U);
+  EXPECT_EQ(ranks, (std::set<int64_t>{2, 4}));
+  EXPECT_GE(shifts.size(), 2U);
   EXPECT_GE(schedules.size(), 3U);
+}
+
+TEST_F(CascadeTest, StressRunsOneInputTwiceAndDelaysEachRankOnce) {
+  (void)run(job("cuda", {"stress"}, {{"size", "quick"}}));
+  ASSERT_EQ(launches(), 6U);  // four runs, and the stressed artifact with either rank late
+  std::set<int> late;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto& list = launcher_.asked[i].job["iterations"];
+    EXPECT_EQ(list[1]["content"], list[2]["content"]);
+    EXPECT_NE(list[1]["set"], list[2]["set"]);
+    EXPECT_GT(list[1]["delay_before_ns"].get<int64_t>(), 0);
+    EXPECT_GT(list[1]["delay_inside_ns"].get<int64_t>(), 0);
+    if (list[1].contains("delayed_rank")) late.insert(list[1]["delayed_rank"].get<int>());
+  }
+  EXPECT_EQ(late, (std::set<int>{0, 1}));
+  EXPECT_TRUE(std::any_of(compiler_.requests.begin(), compiler_.requests.end(),
+                          [](const CompileRequest& r) { return r.stressed; }));
+  for (const std::size_t i : {4U, 5U}) {
+    const auto& env = launcher_.asked[i].env;
+    EXPECT_TRUE(std::any_of(env.begin(), env.end(), [&](const auto& entry) {
+      return entry.first == "SCULLER_STRESS_RANK" && entry.second == std::to_string(i - 4);
+    }));
+  }
 }
 
 TEST_F(CascadeTest, AFailureUnderStressSaysWithWhat) {
@@ -223,7 +252,31 @@ TEST_F(CascadeTest, BenchGivesRatiosWithIntervals) {
   ASSERT_EQ(v.ratio.count("nccl"), 1U);
   EXPECT_NEAR(v.ratio.at("nccl").median, 1.0, 0.01);
   EXPECT_EQ(v.comparison.at("nccl"), "AMBIGUOUS");
+  // Nothing differs: decided at the first look, 8 rounds of 5.
   EXPECT_EQ(v.samples_us.at("candidate").size(), 40U);
+  EXPECT_EQ(v.compare_call, "AMBIGUOUS");
+  EXPECT_GT(v.margin, 0);
+  EXPECT_TRUE(v.cold_us);
+}
+
+TEST_F(CascadeTest, ARecordedSpreadIsTheMargin) {
+  launcher_.script = [&](const FakeLauncher::Asked&, const std::string& line, int) -> std::string {
+    if (line == "quit") return R"({"status":"PASSED"})";
+    return samples(std::stoi(line.substr(3)), 1000);
+  };
+  machine_.spreads[Target::kCuda] = 0.0123;
+  const auto v = run(job("cuda", {"bench"}, {{"size", "quick"}, {"compare", {"nccl"}}}));
+  EXPECT_EQ(v.margin, 0.0123);
+}
+
+TEST_F(CascadeTest, WhatCannotBeToldFromItsRivalIsNoElite) {
+  launcher_.script = [&](const FakeLauncher::Asked&, const std::string& line, int) -> std::string {
+    if (!line.starts_with("go")) return R"({"status":"PASSED"})";
+    return samples(std::stoi(line.substr(3)), 1000);
+  };
+  const auto v = run(job("cuda", {"bench", "confirm"}, {{"size", "quick"}, {"compare", {"nccl"}}}));
+  EXPECT_EQ(v.status, "AMBIGUOUS");
+  EXPECT_EQ(v.stage, "confirm");
 }
 
 TEST_F(CascadeTest, ATimeBelowTheFloorIsImplausible) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "search/best.h"
 #include "search/tuner.h"
 #include "search/world.h"
@@ -57,6 +59,26 @@ TEST_F(RunTest, FindsConfirmsAndCounts) {
   EXPECT_EQ(counts.programs, 21);
   EXPECT_EQ(counts.attempts, 22);
   EXPECT_EQ(counts.evaluations, 22);
+}
+
+TEST_F(RunTest, MeasuredCandidatesAreComparedWithTheBestBaselineOnly) {
+  settings_.frame.target = "cpu";
+  settings_.frame.stages = search_stages("cpu");
+  int with = 0, without = 0;
+  FakeEvaluator evaluator([&](const std::string& id, const std::string& line) {
+    const auto job = nlohmann::json::parse(line);
+    if (job.contains("baseline_of")) {
+      EXPECT_FALSE(job.contains("compare"));
+      ++without;
+    } else {
+      EXPECT_EQ(job["compare"], nlohmann::json({"nccl"}));
+      ++with;
+    }
+    return judge(id, line);
+  });
+  ASSERT_TRUE(run(evaluator));
+  EXPECT_EQ(without, 1);
+  EXPECT_EQ(with, 21);
 }
 
 TEST_F(RunTest, ResumeAsksNothingAgainAndEndsAlike) {

@@ -43,6 +43,12 @@ class FakeDevice final : public Device {
     ++compared;
     return on_compare ? on_compare(r, set, buffer, content) : Comparison{};
   }
+  std::function<Comparison(int rank, int set, int other)> on_repeat;
+  int repeated = 0;
+  Result<Comparison> repeat(int r, int set, int other, int, int) override {
+    ++repeated;
+    return on_repeat ? on_repeat(r, set, other) : Comparison{};
+  }
   Result<uint64_t> changed_inputs(int r, int, int) override {
     return on_changed ? on_changed(r) : 0;
   }
@@ -71,6 +77,7 @@ class FakeRanks final : public Ranks {
   }
   // Gets each message of an honest rank; what it returns is sent instead.
   std::function<std::vector<Message>(int rank, Message)> edit;
+  bool can_capture = true;
   uint64_t run_ns = 500'000, message_ns = 20'000;
   std::vector<Message> sent;  // by the session
 
@@ -106,6 +113,7 @@ class FakeRanks final : public Ranks {
         runs_.push_back({r, m});
         if (runs_.size() == static_cast<std::size_t>(job_.n_ranks)) run();
         break;
+      case Kind::kCapture: say(r, Kind::kCaptured, m.a, can_capture ? 0 : 1); break;
       case Kind::kTeardown: say(r, Kind::kBye); break;
       default: break;
     }

@@ -51,6 +51,135 @@ TEST(Session, GoodRun) {
   EXPECT_EQ(t.sent.back().kind, Kind::kQuit);
 }
 
+TEST(Session, TwoRunsOnOneInputMustAgree) {
+  Bench t;
+  t.job.iterations = {{0, 3, true}, {1, 2}, {2, 2}, {3, 1}};
+  EXPECT_EQ(t.run().status, status::kPassed);
+  EXPECT_EQ(t.device.repeated, 2);  // set 2 against set 1, on both ranks
+  t.device.on_repeat = [](int r, int set, int other) {
+    EXPECT_EQ(set, 2);
+    EXPECT_EQ(other, 1);
+    Comparison c;
+    if (r == 1) c.bad = 3, c.first_bad = 17;
+    return c;
+  };
+  const Outcome out = t.run();
+  EXPECT_EQ(out.status, status::kIncorrect);
+  EXPECT_EQ(out.rank, 1);
+  EXPECT_NE(out.message.find("two runs on one input differ in Y: 3 elements, first row 1"),
+            std::string::npos)
+      << out.message;
+  // Benchmarks compare with the expectation only.
+  t.job.mode = Mode::kBench;
+  EXPECT_EQ(t.run().status, status::kPassed);
+}
+
+TEST(Session, OneRankIsDelayedByTheWholeBound) {
+  Bench t;
+  t.job.iterations = {{0}};
+  t.job.iterations[0].delay_before_ns = 1000;
+  t.job.iterations[0].delay_inside_ns = 2000;
+  t.job.iterations[0].delayed_rank = 1;
+  (void)t.run();
+  int seen = 0;
+  for (const Message& m : t.sent) {
+    if (m.kind != Kind::kRun || m.a < 0) continue;
+    EXPECT_EQ(m.u[1], seen == 1 ? 1000U : 0U);
+    EXPECT_EQ(m.u[2], seen == 1 ? 2000U : 0U);
+    ++seen;
+  }
+  EXPECT_EQ(seen, 2);
+}
+
+TEST(Session, ColdIterationsHaveCalibrationsOfTheirOwn) {
+  Bench t;
+  t.job.mode = Mode::kBench;
+  t.job.iterations = {{0}, {1}};
+  t.job.iterations[1].cold = true;
+  EXPECT_EQ(t.run().status, status::kPassed);
+  int hot = 0, cold = 0, cold_runs = 0;
+  for (const Message& m : t.sent) {
+    if (m.kind != Kind::kRun) continue;
+    const bool flushed = (m.u[0] & rank::kFlushL2) != 0;
+    if ((m.u[0] & rank::kCalibrate) != 0) ++(flushed ? cold : hot);
+    else if (flushed) ++cold_runs;
+  }
+  EXPECT_EQ(hot, 16);  // 8 on each of two ranks
+  EXPECT_EQ(cold, 16);
+  EXPECT_EQ(cold_runs, 2);
+}
+
+TEST(Session, AGraphRunsEveryTimedSetAndEachIsCompared) {
+  JobSpec job = small_job(1);
+  FakeDevice device;
+  FakeRanks ranks(job, device);
+  ranks.run_ns = 30'000;
+  Session session(job, ranks, device);
+  ASSERT_TRUE(session.open());
+  ranks.sent.clear();
+  device.filled.clear();
+  std::vector<Kind> order;
+  ASSERT_TRUE(session.iterate_replayed());
+  ASSERT_EQ(ranks.sent.size(), 2u);
+  EXPECT_EQ(ranks.sent[0].kind, Kind::kCapture);
+  EXPECT_EQ(ranks.sent[0].u[0], 0b1110u);  // the first of four sets is for warm-ups
+  EXPECT_EQ(ranks.sent[1].kind, Kind::kRun);
+  EXPECT_NE(ranks.sent[1].u[0] & rank::kReplay, 0u);
+  EXPECT_EQ(device.filled.size(), 3u);
+  EXPECT_EQ(device.compared, 3);
+  ASSERT_EQ(session.outcome().iterations.size(), 1u);
+  EXPECT_EQ(session.outcome().iterations[0].replayed, 3);
+  EXPECT_EQ(session.outcome().iterations[0].latency_ns, 10'000u);
+  // One wrong output of one set is enough.
+  device.on_compare = [](int, int set, int, int) {
+    Comparison c;
+    if (set == 2) c.bad = 1, c.first_bad = 0;
+    return c;
+  };
+  EXPECT_FALSE(session.iterate_replayed());
+  EXPECT_EQ(session.outcome().status, status::kIncorrect);
+}
+
+TEST(Session, InputsAreFilledAfterTheCapture) {
+  JobSpec job = small_job(1);
+  FakeDevice device;
+  FakeRanks ranks(job, device);
+  Session session(job, ranks, device);
+  ASSERT_TRUE(session.open());
+  const auto before = device.poisoned;
+  bool asked = false;
+  ranks.edit = [&](int, Message m) {
+    if (m.kind == Kind::kCaptured) {
+      asked = true;
+      EXPECT_EQ(device.poisoned, before);
+    }
+    return std::vector<Message>{m};
+  };
+  EXPECT_TRUE(session.iterate_replayed());
+  EXPECT_TRUE(asked);
+  EXPECT_NE(device.poisoned, before);
+}
+
+TEST(Session, WhatCannotBeCapturedRunsAsItIs) {
+  JobSpec job = small_job(1);
+  FakeDevice device;
+  FakeRanks ranks(job, device);
+  ranks.can_capture = false;
+  Session session(job, ranks, device);
+  ASSERT_TRUE(session.open());
+  EXPECT_TRUE(session.iterate_replayed());
+  EXPECT_EQ(session.outcome().iterations.at(0).replayed, 0);
+  EXPECT_EQ(session.outcome().iterations.at(0).latency_ns, 500'000u);
+  // Nobody may speak of a capture that was not asked for.
+  ranks.edit = [](int, Message m) {
+    std::vector<Message> out{m};
+    if (m.kind == Kind::kEnqueued) out[0].kind = Kind::kCaptured;
+    return out;
+  };
+  EXPECT_FALSE(session.iterate(IterationSpec{1}));
+  EXPECT_EQ(session.outcome().status, status::kCheat);
+}
+
 TEST(Session, ContentsOfASetChange) {
   Bench t;
   t.job.iterations.assign(20, IterationSpec{2});

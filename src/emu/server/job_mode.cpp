@@ -171,8 +171,8 @@ Result<void*> VmDevice::map(int rank, int set, int buffer, uint64_t address, uin
     return fail(ErrorCode::kProtocol, "rank " + std::to_string(rank) +
                                           " announced a buffer that is not its own device memory");
   }
-  if (address == a->begin) {
-    if (Allocation* named = machine_.memory().find(address)) {
+  if (address - a->begin == job_.shift) {
+    if (Allocation* named = machine_.memory().find(a->begin)) {
       named->name = "set " + std::to_string(set) + " buffer " +
                     job_.buffers[static_cast<std::size_t>(buffer)].name;
     }
