@@ -43,7 +43,7 @@ void LiveBench::finish() {
   for (auto& runner : runners_) {
     (void)runner.group->ask("quit", 1000);
     const auto ended = runner.group->finish(3000);
-    if (runner.name == contestants[0].name) judge_incidents(ended.incidents, out.candidate);
+    if (runner.name == candidate_name_) judge_incidents(ended.incidents, candidate_);
   }
   runners_.clear();
 }
@@ -159,6 +159,10 @@ bool LiveBench::play_round(BenchOutcome& out, bool cold) {
 
 void LiveBench::judge(BenchOutcome& out, uint64_t seed) const {
   for (const auto& [name, series] : log_ratios_) {
+    if (series.empty()) {
+      out.notes.push_back("against " + name + ": not compared, every round was disturbed");
+      continue;
+    }
     Comparison c = compare_series(series, plan_.stop, seed);
     const auto regions = region_ratios_.find(name);
     if (c.call == "FASTER" && regions != region_ratios_.end() && midmean(regions->second) <= 0) {
@@ -270,6 +274,8 @@ BenchOutcome run_bench(Launcher& launcher, const std::vector<Contestant>& contes
   }
   auto out = bench.measure(plan.seed);
   bench.finish();
+  // Its end says what else it did.
+  out.candidate = bench.candidate();
   return out;
 }
 

@@ -47,6 +47,7 @@ TEST(Noise, ThePlantedVariantWrapsTheCandidate) {
 
 TEST(Spread, IsKeptAMachineAndTarget) {
   MemoryFiles files;
+  ASSERT_TRUE(files.mkdirs("/c"));
   ASSERT_TRUE(save_spread(files, "/c", "m", Target::kCpu, {0.013, 30, 5, "silu", "quick", "d"}));
   ASSERT_TRUE(save_spread(files, "/c", "m", Target::kCuda, {0.004, 30, 5, "g", "q", "d"}));
   EXPECT_EQ(load_spread(files, "/c", "m", Target::kCpu)->fraction, 0.013);
