@@ -48,8 +48,11 @@ int run_app(App& app, const std::vector<std::string>& arguments) {
   add_export(cli, app, action);
   add_list(cli, app, action);
   add_bench(cli, app, action);
-  for (auto* command : cli.get_subcommands({}))
-    command->add_flag("--json", app.json, "machine-readable output");
+  for (auto* command : cli.get_subcommands({})) {
+    // A command of commands hands it to those.
+    if (command->get_name() != "bench")
+      command->add_flag("--json", app.json, "machine-readable output");
+  }
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     cli.parse(reversed);

@@ -52,6 +52,8 @@ struct App {
 // A command registers its options and gives what runs it.
 using Action = std::function<Status()>;
 void add_bench(CLI::App& cli, App& app, Action& action);
+// Commands below `bench`.
+void add_bench_noise(CLI::App& bench, App& app, Action& action);
 void add_optimize(CLI::App& cli, App& app, Action& action);
 void add_evaluate(CLI::App& cli, App& app, Action& action);
 void add_resume(CLI::App& cli, App& app, Action& action);
