@@ -84,7 +84,8 @@ TEST(Outcome, RoundTripsWithInfinity) {
   out.errors.relative_l2 = std::numeric_limits<double>::infinity();
   out.errors.max_abs = std::nan("");
   out.errors.first_bad = 17;
-  out.iterations.push_back({3, 5, true, 552'000, 801'000, 600'000, false, {{0, 552'000, 550'000}}});
+  out.iterations.push_back(
+      {3, 5, true, 552'000, 801'000, 600'000, false, 0, {{0, 552'000, 550'000}}});
   out.findings.push_back({"race", "text", "ring.cu", "ring.cu", 84, 61, 1});
   out.counters_json = R"({"barriers":3})";
   const std::string line = print_outcome(out);
