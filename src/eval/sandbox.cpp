@@ -104,6 +104,10 @@ void list_files(const Confined& c, const std::string& runner, rank::LandlockRule
   if (c.gpu) {
     rules.read.insert(rules.read.end(), {"/sys", "/dev", "/etc", "/opt", "/run", "/var/lib"});
     rules.write.emplace_back("/dev/shm");
+    // The driver names its threads through /proc/self/task; without that cuInit fails (304).
+    // What else can be written there belongs to processes of the same uid, which Landlock's
+    // domains keep apart.
+    rules.write.emplace_back("/proc");
     for (auto& device : nvidia_devices()) rules.write.push_back(std::move(device));
   }
   if (!c.cwd_outside.empty()) rules.read.push_back(c.cwd_outside);
