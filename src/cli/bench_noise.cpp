@@ -62,7 +62,9 @@ Result<nlohmann::json> noise_job(App& app, const NoiseOptions& o) {
   frame.task_sha256 = task->sha256;
   frame.target = o.target;
   frame.n_ranks = o.ranks > 0 ? static_cast<int>(o.ranks) : task->default_ranks;
-  frame.size = !o.size.empty() ? o.size : "quick";
+  // On cpu the smallest: what is compared with it costs as much again.
+  const auto sizes = task->size_names();
+  frame.size = !o.size.empty() ? o.size : o.target == "cpu" ? sizes.front() : "quick";
   frame.stages = {"compile"};
   frame.seed = static_cast<uint64_t>(o.seed);
   if (!o.profile.empty()) {
@@ -154,7 +156,8 @@ void add_bench_noise(CLI::App& bench, App& app, Action& action) {
   noise->add_option("--target", o->target, "cpu or cuda");
   noise->add_option("--task", o->task, "name of a task, or its folder");
   noise->add_option("--file", o->file, "a source, or the name of a seed or baseline");
-  noise->add_option("--size", o->size, "problem size, else quick");
+  noise->add_option("--size", o->size,
+                    "problem size; else the first of the task on cpu, quick on cuda");
   noise->add_option("--ranks", o->ranks, "number of ranks");
   noise->add_option("--profile", o->profile, "hardware profile");
   noise->add_option("--seed", o->seed, "of inputs and resampling");

@@ -97,15 +97,15 @@ NoiseReport Cascade::noise(const Job& job, const NoisePlan& plan, const NoisePro
     // Several pairs: what two groups differ by stays with them as long as they live.
     good = series("calibrate", "candidate", c.candidate, c.candidate, plan.calibrate,
                   std::max(1, std::min(plan.per_pair, (plan.calibrate + 4) / 5)));
-    std::vector<Interval> ratios;
+    std::map<int, std::vector<double>> ratios;
     for (const auto& one : report.cases) {
-      if (one.decided) ratios.push_back(one.ratio);
+      if (one.decided) ratios[one.pair].push_back(std::log(one.ratio.median));
     }
     if (good && !ratios.empty()) {
       report.margin = spread_of(ratios, job.target);
       report.calibrated = true;
-      report.margin_from = "measured by " + std::to_string(ratios.size()) + " A/A comparisons on " +
-                           std::to_string(pairs) + " pairs of groups";
+      report.margin_from = "measured by " + std::to_string(report.cases.size()) +
+                           " A/A comparisons on " + std::to_string(pairs) + " pairs of groups";
     }
   }
   bench.stop.margin = report.margin;

@@ -35,13 +35,10 @@ StopRule stop_rule(Target target) {
   return rule;
 }
 
-double spread_of(const std::vector<Interval>& ratios, Target target) {
+double spread_of(const std::map<int, std::vector<double>>& log_ratios, Target target) {
   double off = 0;
-  for (const auto& r : ratios) {
-    if (!(r.low > 0) || !std::isfinite(r.high)) continue;
-    off = std::max(off, std::abs(std::log(r.median)));
-  }
-  return std::max(target == Target::kCuda ? kCudaFloor : kCpuFloor, std::expm1(off));
+  for (const auto& [pair, values] : log_ratios) off = std::max(off, std::abs(median(values)));
+  return std::max(target == Target::kCuda ? kCudaFloor : kCpuFloor, std::expm1(1.5 * off));
 }
 
 std::optional<Spread> load_spread(Files& files, const std::string& cache,

@@ -2,6 +2,7 @@
 // in the cache by `sculler bench noise`, used as the margin of FASTER and SLOWER.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,10 +24,11 @@ struct Spread {
 // How comparisons on a target are stopped, margin not set yet.
 [[nodiscard]] StopRule stop_rule(Target target);
 
-// From A/A comparisons: the largest deviation of their ratios from 1, at least a floor of the
-// target's. Two groups of one program differ by what they got for memory and cores, and keep that
-// difference as long as they live: no number of rounds averages it out.
-[[nodiscard]] double spread_of(const std::vector<Interval>& ratios, Target target);
+// From A/A comparisons, ln(ratio) by pair of groups: one and a half times the largest median of a
+// pair, at least a floor of the target's. Two groups of one program differ by what they got for
+// memory and cores, and keep that difference as long as they live: no number of rounds averages it
+// out. What single comparisons differ by is in their intervals already.
+[[nodiscard]] double spread_of(const std::map<int, std::vector<double>>& log_ratios, Target target);
 
 // CACHE/noise.json, one entry a machine and target. `machine` is machine_key().
 [[nodiscard]] std::optional<Spread> load_spread(Files& files, const std::string& cache,

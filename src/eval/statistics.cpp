@@ -51,6 +51,26 @@ double standard_deviation(const std::vector<double>& values) {
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
+// Chance that of n fair coins at most `fewer` fall on the rarer side: the sign test, two-sided.
+double sign_chance(int fewer, int n) {
+  double sum = 0, term = std::pow(0.5, n);
+  for (int k = 0; k <= fewer; ++k) {
+    sum += term;
+    term *= static_cast<double>(n - k) / (k + 1);
+  }
+  return std::min(1.0, 2 * sum);
+}
+
+// Whatever the noise is like: nearly all rounds point the same way, and the interval is clearly
+// narrower than the effect. Bursts that hit one side for a while pass neither.
+bool is_plain(const std::vector<double>& log_ratios, const Interval& log) {
+  int below = 0;
+  for (const double value : log_ratios) below += value < 0 ? 1 : 0;
+  const int n = static_cast<int>(log_ratios.size());
+  return sign_chance(std::min(below, n - below), n) <= 0.01 &&
+         (log.high - log.low) / 2 <= 0.75 * std::abs(log.median);
+}
+
 }  // namespace
 
 double median(std::vector<double> values) { return median_in_place(values); }
@@ -191,6 +211,7 @@ Comparison compare_series(const std::vector<double>& log_ratios, const StopRule&
   }
   out.ratio = {std::exp(log.median), std::exp(log.low), std::exp(log.high)};
   out.call = judge_ratio(out.ratio, rule.margin);
+  if (!is_plain(log_ratios, log)) out.call = "AMBIGUOUS";
   const double target = std::log1p(rule.target);
   const bool too_small = log.low > -target && log.high < target;
   const int last = rule.looks.empty() ? 0 : rule.looks.back();

@@ -139,6 +139,19 @@ TEST(Statistics, PlantedSlowdownsAreCalled) {
   EXPECT_NEAR(calls(50, 0.5, 0.02, 0, 0, 0, gpu).rounds, 8, 0.5);
 }
 
+TEST(Statistics, ABurstOnOneSideIsNoEffect) {
+  StopRule rule;
+  rule.looks = {8, 16};
+  // Half of the rounds were slowed fourfold on one side, the others were not.
+  const std::vector<double> burst{1.4, 1.5, 0.01, 1.3, 1.4, -0.01, 1.5, 1.2};
+  const auto c = compare_series(burst, rule, 1);
+  EXPECT_EQ(c.call, "AMBIGUOUS");
+  EXPECT_FALSE(c.decided);
+  // The same size of effect in every round is one.
+  const auto plain = compare_series({1.4, 1.5, 1.3, 1.3, 1.4, 1.35, 1.5, 1.2}, rule, 1);
+  EXPECT_EQ(plain.call, "FASTER");
+}
+
 TEST(Statistics, NothingIsCalledFromAFewRounds) {
   const auto c = compare_series({0.5, 0.5, 0.5}, StopRule{}, 1);
   EXPECT_EQ(c.call, "AMBIGUOUS");
