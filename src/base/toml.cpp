@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/strings.h"
@@ -59,14 +60,52 @@ Status convert(const toml::node& from, TomlNode& to, int depth, std::string_view
   return {};
 }
 
-// The line of the first non-ASCII byte outside of strings and comments, 0 where there is none.
-// TOML 1.0 allows none, and toml++ 3.3 runs into undefined behaviour at some of them.
-int stray_line(std::string_view text) {
-  int line = 1;
+// True where a table header's first bracket at `i` is followed by what can begin no key.
+bool bad_header(std::string_view text, std::size_t i) {
+  const auto skip = [&] {
+    while (i < text.size() && (text[i] == ' ' || text[i] == '\t')) ++i;
+  };
+  ++i;
+  skip();
+  if (i < text.size() && text[i] == '[') ++i;
+  skip();
+  if (i >= text.size()) return false;
+  const char c = text[i];
+  const bool bare = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '-' || c == '_';
+  return !bare && c != '"' && c != '\'' && c != ']';
+}
+
+// True where a backslash is followed by a non-ASCII byte, or \u or \U by one among its digits.
+bool bad_escape(std::string_view text, std::size_t i) {
+  if (i >= text.size()) return false;
+  if (static_cast<unsigned char>(text[i]) >= 0x80) return true;
+  if (text[i] != 'u' && text[i] != 'U') return false;
+  const auto digits = text.substr(i + 1, text[i] == 'u' ? 4 : 8);
+  return std::any_of(digits.begin(), digits.end(),
+                     [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+}
+
+// The line of the first byte that makes toml++ 3.3 run into undefined behaviour, 0 where there is
+// none: a non-ASCII byte outside of strings and comments (TOML 1.0 allows none), a table header
+// that begins with no key, an escape with such a byte. `why` is then set.
+int stray_line(std::string_view text, const char*& why) {
+  int line = 1, depth = 0;
+  bool begins = true;  // nothing but blanks on this line so far
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '\n') ++line;
-    if (static_cast<unsigned char>(c) >= 0x80) return line;
+    if (static_cast<unsigned char>(c) >= 0x80) {
+      why = "a character outside of ASCII outside of quotes";
+      return line;
+    }
+    if (c == '[' && begins && depth == 0 && bad_header(text, i)) {
+      why = "a table without a name";
+      return line;
+    }
+    begins = c == '\n' || (begins && (c == ' ' || c == '\t' || c == '\r'));
+    if (c == '[' || c == '{') ++depth;
+    if ((c == ']' || c == '}') && depth > 0) --depth;
     if (c == '#') {
       while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
     } else if (c == '"' || c == '\'') {
@@ -74,6 +113,10 @@ int stray_line(std::string_view text) {
       const bool block = text.substr(i).starts_with(three);
       for (i += block ? 3 : 1; i < text.size(); ++i) {
         if (text[i] == '\\' && c == '"') {
+          if (bad_escape(text, i + 1)) {
+            why = "an escape that is none";
+            return line;
+          }
           if (i + 1 < text.size() && text[i + 1] == '\n') ++line;
           ++i;
         } else if (text[i] == '\n') {
@@ -119,9 +162,10 @@ Result<TomlNode> parse_toml(std::string_view text, std::string_view origin) {
                       {}});
   }
   const std::size_t bom = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
-  if (const int line = stray_line(text.substr(bom)); line > 0) {
+  const char* why = "";
+  if (const int line = stray_line(text.substr(bom), why); line > 0) {
     return fail(Error{ErrorCode::kBadInput,
-                      "not TOML: a character outside of ASCII outside of quotes",
+                      fmt::format("not TOML: {}", why),
                       fmt::format("{}:{}", origin, line),
                       {},
                       "put it in quotes or in a comment"});

@@ -52,6 +52,24 @@ TEST(Toml, NonAsciiBelongsInQuotesAndComments) {
   EXPECT_FALSE(parse_toml("# order o\nx_\xD0\x8C = 0\n", "t"));
 }
 
+TEST(Toml, EscapesAreNumbers) {
+  EXPECT_EQ(parse_toml("a = 1\nb = \"\\u\xCD\x9F\"\n", "t").error().file, "t:2");
+  EXPECT_FALSE(parse_toml("b = \"\"\"\n\\U0001\xCD\x9F\"\"\"\n", "t"));
+  EXPECT_FALSE(parse_toml("b = \"\\u12\"\n", "t"));
+  auto good = parse_toml("b = \"\\u00b5 \\\\u\xCD\x9F\"\n", "t");
+  ASSERT_TRUE(good) << good.error().text();
+}
+
+TEST(Toml, ATableNeedsAName) {
+  for (const char* text : {"a = 1\n[+b]\n", "a = 1\n [[ =b]]\n", "a = [1]\n[#\n", "a = 1\n[\n]"}) {
+    const auto parsed = parse_toml(text, "t");
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().file, "t:2") << text;
+  }
+  // Brackets that begin a line inside of an array are no headers.
+  EXPECT_TRUE(parse_toml("a = [\n[+1, 2],\n[ # c\n+3],\n]\n[b.c]\n[[ 'd' ]]\nx = \"[\"\n", "t"));
+}
+
 TEST(Toml, QuoteRoundTrips) {
   const std::string nasty = "a\"b\\c\n\t\x01µ";
   auto parsed = parse_toml("x = " + toml_quote(nasty), "t");
