@@ -1,5 +1,7 @@
 // sculler-verify JOB.json: the trusted process of one job on cuda and cpu. docs/internals.md,
 // "Launch".
+#include <sched.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -85,6 +87,10 @@ Status run(const char* path) {
 
   std::unique_ptr<Device> device;
   if (job->target == Target::kCpu) {
+    // Woken by Opened, this process must not take the core from the rank that runs its region:
+    // batch tasks do not preempt when they wake, and messages are stamped without it.
+    sched_param batch{};
+    (void)::sched_setscheduler(0, SCHED_BATCH, &batch);
     device = std::make_unique<MemfdDevice>(*job, **reference);
   } else {
     // Nothing of CUDA is loaded yet.
