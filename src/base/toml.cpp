@@ -60,6 +60,12 @@ Status convert(const toml::node& from, TomlNode& to, int depth, std::string_view
   return {};
 }
 
+// Bytes of bare keys and of numbers.
+bool bare(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '+';
+}
+
 // True where a table header's first bracket at `i` is followed by what can begin no key.
 bool bad_header(std::string_view text, std::size_t i) {
   const auto skip = [&] {
@@ -71,9 +77,7 @@ bool bad_header(std::string_view text, std::size_t i) {
   skip();
   if (i >= text.size()) return false;
   const char c = text[i];
-  const bool bare = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                    c == '-' || c == '_';
-  return !bare && c != '"' && c != '\'' && c != ']';
+  return (!bare(c) || c == '+') && c != '"' && c != '\'' && c != ']';
 }
 
 // True where a backslash is followed by a non-ASCII byte, or \u or \U by one among its digits.
@@ -109,6 +113,10 @@ int stray_line(std::string_view text, const char*& why) {
     if (c == '#') {
       while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
     } else if (c == '"' || c == '\'') {
+      if (i > 0 && bare(text[i - 1])) {
+        why = "a quote within a word";
+        return line;
+      }
       const std::string three(3, c);
       const bool block = text.substr(i).starts_with(three);
       for (i += block ? 3 : 1; i < text.size(); ++i) {

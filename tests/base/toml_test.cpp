@@ -60,6 +60,11 @@ TEST(Toml, EscapesAreNumbers) {
   ASSERT_TRUE(good) << good.error().text();
 }
 
+TEST(Toml, QuotesBeginNoWordInTheMiddle) {
+  EXPECT_EQ(parse_toml("a = 1\nb = 2\"g\xEF\xBF\xBF\"\n", "t").error().file, "t:2");
+  EXPECT_TRUE(parse_toml("a.\"b\".c = 1\nd = [\"e\",'f']\n\"g-\" = 'h'\n", "t"));
+}
+
 TEST(Toml, ATableNeedsAName) {
   for (const char* text : {"a = 1\n[+b]\n", "a = 1\n [[ =b]]\n", "a = [1]\n[#\n", "a = 1\n[\n]"}) {
     const auto parsed = parse_toml(text, "t");
