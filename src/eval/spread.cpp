@@ -36,9 +36,9 @@ StopRule stop_rule(Target target) {
 }
 
 double spread_of(const std::map<int, std::vector<double>>& log_ratios, Target target) {
-  double off = 0;
-  for (const auto& [pair, values] : log_ratios) off = std::max(off, std::abs(median(values)));
-  return std::max(target == Target::kCuda ? kCudaFloor : kCpuFloor, std::expm1(1.5 * off));
+  std::vector<double> off;
+  for (const auto& [pair, values] : log_ratios) off.push_back(std::abs(median(values)));
+  return std::max(target == Target::kCuda ? kCudaFloor : kCpuFloor, std::expm1(3 * median(off)));
 }
 
 std::optional<Spread> load_spread(Files& files, const std::string& cache,

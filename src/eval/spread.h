@@ -24,8 +24,9 @@ struct Spread {
 // How comparisons on a target are stopped, margin not set yet.
 [[nodiscard]] StopRule stop_rule(Target target);
 
-// From A/A comparisons, ln(ratio) by pair of groups: one and a half times the largest median of a
-// pair, at least a floor of the target's. Two groups of one program differ by what they got for
+// From A/A comparisons, ln(ratio) by pair of groups: three times the median over pairs of a pair's
+// median deviation (two standard deviations of what pairs differ by, whatever bursts hit some of
+// them), at least a floor of the target's. Two groups of one program differ by what they got for
 // memory and cores, and keep that difference as long as they live: no number of rounds averages it
 // out. What single comparisons differ by is in their intervals already.
 [[nodiscard]] double spread_of(const std::map<int, std::vector<double>>& log_ratios, Target target);
