@@ -94,7 +94,8 @@ bool bad_escape(std::string_view text, std::size_t i) {
 // none: a non-ASCII byte outside of strings and comments (TOML 1.0 allows none), a table header
 // that begins with no key, an escape with such a byte. `why` is then set.
 int stray_line(std::string_view text, const char*& why) {
-  int line = 1, depth = 0;
+  int line = 1;
+  std::string open;    // what closes the brackets that are open
   bool begins = true;  // nothing but blanks on this line so far
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -103,13 +104,19 @@ int stray_line(std::string_view text, const char*& why) {
       why = "a character outside of ASCII outside of quotes";
       return line;
     }
-    if (c == '[' && begins && depth == 0 && bad_header(text, i)) {
+    if (c == '[' && begins && open.empty() && bad_header(text, i)) {
       why = "a table without a name";
       return line;
     }
     begins = c == '\n' || (begins && (c == ' ' || c == '\t' || c == '\r'));
-    if (c == '[' || c == '{') ++depth;
-    if ((c == ']' || c == '}') && depth > 0) --depth;
+    if (c == '[' || c == '{') open += c == '[' ? ']' : '}';
+    if (c == ']' || c == '}') {
+      if (open.empty() || open.back() != c) {
+        why = "brackets that do not match";
+        return line;
+      }
+      open.pop_back();
+    }
     if (c == '#') {
       while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
     } else if (c == '"' || c == '\'') {

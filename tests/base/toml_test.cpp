@@ -65,6 +65,12 @@ TEST(Toml, QuotesBeginNoWordInTheMiddle) {
   EXPECT_TRUE(parse_toml("a.\"b\".c = 1\nd = [\"e\",'f']\n\"g-\" = 'h'\n", "t"));
 }
 
+TEST(Toml, BracketsMatch) {
+  for (const char* text : {"a = 1\nb = [}\n", "a = 1\nb = }", "a = 1\nb = [{]}\n"})
+    EXPECT_EQ(parse_toml(text, "t").error().file, "t:2") << text;
+  EXPECT_TRUE(parse_toml("a = [[{ b = ['}'] }], # ]\n]\n", "t"));
+}
+
 TEST(Toml, ATableNeedsAName) {
   for (const char* text : {"a = 1\n[+b]\n", "a = 1\n [[ =b]]\n", "a = [1]\n[#\n", "a = 1\n[\n]"}) {
     const auto parsed = parse_toml(text, "t");
