@@ -53,6 +53,7 @@ struct App {
 using Action = std::function<Status()>;
 void add_bench(CLI::App& cli, App& app, Action& action);
 // Commands below `bench`.
+void add_bench_exploits(CLI::App& bench, App& app, Action& action);
 void add_bench_noise(CLI::App& bench, App& app, Action& action);
 void add_optimize(CLI::App& cli, App& app, Action& action);
 void add_evaluate(CLI::App& cli, App& app, Action& action);

@@ -6,8 +6,9 @@
 namespace sculler::cli {
 
 void add_bench(CLI::App& cli, App& app, Action& action) {
-  auto* command = cli.add_subcommand("bench", "tests of the evaluator itself: noise");
+  auto* command = cli.add_subcommand("bench", "tests of the evaluator itself: exploits, noise");
   command->require_subcommand(1);
+  add_bench_exploits(*command, app, action);
   add_bench_noise(*command, app, action);
   for (auto* part : command->get_subcommands({}))
     part->add_flag("--json", app.json, "machine-readable output");

@@ -75,6 +75,12 @@ Verdict Cascade::run(const Job& job) {
 }
 
 bool Cascade::load(Context& c) {
+  if (!c.job.checker.empty()) {
+    if (!machine_.weak_checker)
+      return refuse(c.v, "INTERNAL", "the job asks for the weakened checker " + c.job.checker,
+                    "Start sculler-eval with --weak-checker, or leave the key out.");
+    add_note(c.v, "weakened checker: " + c.job.checker + "; this says nothing about the candidate");
+  }
   auto loaded = task::load_task(files_, c.job.task);
   if (!loaded) return refuse(c.v, loaded.error());
   c.task = std::move(*loaded);

@@ -51,6 +51,7 @@ struct Machine {
   std::string expected_cache;          // folder
   std::map<Target, double> spreads{};  // the margins of comparisons that are recorded (spread.h)
   ClockReader* clocks = nullptr;       // null: not recorded
+  bool weak_checker = false;           // jobs may ask for one (eval/weaken.h)
 };
 
 class Cascade {

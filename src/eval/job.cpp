@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "eval/weaken.h"
 
 namespace sculler::eval {
 namespace {
@@ -218,6 +219,11 @@ Result<Job> parse_job(std::string_view text, std::string_view origin) {
       job.compare.push_back(name.get<std::string>());
     }
   }
+  job.limit_s = std::clamp<int64_t>(int_or(*object, "limit_s", 0), 0, 3600);
+  job.checker = string_or(*object, "checker", "");
+  if (!job.checker.empty() && !is_weak_checker(job.checker))
+    return bad(origin, "checker", "unknown checker '" + printable(shorten(job.checker, 40)) + "'",
+               "Use naive, races, poison or delays, or leave it out.");
   if (auto done = parse_candidate(*object, origin, job); !done) return fail(done.error());
   if (auto done = parse_stages(*object, origin, job); !done) return fail(done.error());
   if (auto done = parse_schedule(*object, origin, job); !done) return fail(done.error());
@@ -247,6 +253,8 @@ std::string print_job(const Job& job) {
   if (!job.parent.empty()) object["candidate"]["parent"] = job.parent;
   if (!job.baseline_of.empty()) object["baseline_of"] = job.baseline_of;
   if (!job.compare_all) object["compare"] = job.compare;
+  if (job.limit_s > 0) object["limit_s"] = job.limit_s;
+  if (!job.checker.empty()) object["checker"] = job.checker;
   if (!job.schedule.kind.empty()) {
     object["emu"]["schedule"] = {{"kind", job.schedule.kind},
                                  {"seed", job.schedule.seed},

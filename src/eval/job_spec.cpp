@@ -1,9 +1,11 @@
 #include "eval/job_spec.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
 #include "base/random.h"
+#include "eval/weaken.h"
 
 namespace sculler::eval {
 namespace {
@@ -30,6 +32,10 @@ std::vector<Iteration> draw_iterations(uint64_t seed, int n_sets, int warm_up, i
     previous = set;
     list.push_back({.set = set, .warm_up = i < warm_up});
   }
+  // The last comes back to the first one's set, with other inputs: what was kept from then is
+  // wrong.
+  if (list.size() >= 3 && list[list.size() - 2].set != list.front().set)
+    list.back().set = list.front().set;
   return list;
 }
 
@@ -42,7 +48,8 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
   if (!tolerance) return fail(tolerance.error());
   const bool workload = task.kind == task::Kind::kWorkload;
   const bool emu = plan.target == Target::kEmu;
-  const double budget_s = emu ? task.timeouts.emulate_s : task.timeouts.run_s;
+  double budget_s = emu ? task.timeouts.emulate_s : task.timeouts.run_s;
+  if (job.limit_s > 0) budget_s = std::min(budget_s, static_cast<double>(job.limit_s));
   const auto budget_ms = static_cast<int64_t>(budget_s * 1000);
   const int64_t start_ms = plan.target == Target::kCuda ? kCudaStartMs : kStartMs;
 
@@ -121,6 +128,8 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
     spec["cuda"] = {
         {"libraries", paths.libraries}, {"devices", devices}, {"flush_l2", plan.flush_l2}};
   }
+
+  if (!job.checker.empty()) weaken(job.checker, plan.problem.n_ranks, spec);
 
   nlohmann::json rank{{"version", 1},
                       {"target", target_name(plan.target)},

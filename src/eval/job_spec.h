@@ -57,8 +57,8 @@ struct RunSpecs {
                                            const RunPlan& plan, const RunPaths& paths,
                                            int nccl_version, bool multicast_allowed, int n_threads);
 
-// `n` iterations over sets drawn from `seed`, never the same set twice in a row, the first
-// `warm_up` marked.
+// `n` iterations over sets drawn from `seed`, never the same set twice in a row, the last
+// that of the first where it can be; the first `warm_up` are marked.
 [[nodiscard]] std::vector<Iteration> draw_iterations(uint64_t seed, int n_sets, int warm_up, int n);
 
 }  // namespace sculler::eval

@@ -29,6 +29,7 @@ std::string usage() {
   --arch 90a           --pack: the GPUs' architecture
   --containment LEVEL  auto, no-userns (as where bubblewrap cannot start) or none (no sandbox);
                        every verdict says which level held
+  --weak-checker       jobs may leave defences out, to show what each is worth (docs/exploits.md)
   --version  --help
 )";
 }
@@ -39,6 +40,10 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[i];
     if (word == "--doctor") {
       o.doctor = true;
+      continue;
+    }
+    if (word == "--weak-checker") {
+      o.weak_checker = true;
       continue;
     }
     if (word == "--help" || word == "-h") {
@@ -117,6 +122,7 @@ Result<std::unique_ptr<Service>> Service::make(const Options& options) {
   auto scratch = Scratch::make();
   if (!scratch) return fail(scratch.error());
   s->scratch = std::move(*scratch);
+  s->machine.weak_checker = options.weak_checker;
   s->machine.containment = containment_name(s->sandbox.level());
   s->machine.containment_why = s->sandbox.why();
   s->machine.dropins = dropin_libraries(s->installation);

@@ -24,6 +24,7 @@ struct Options {
   uint64_t cache_bytes = uint64_t{8} << 30;
   int parallel = 0;                            // 0: one a core
   Containment strictest = Containment::kFull;  // the level to begin with
+  bool weak_checker = false;
   bool doctor = false, help = false, version = false;
 };
 [[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments);

@@ -270,6 +270,10 @@ Result<JobSpec> parse_job(std::string_view text) {
     job.clock.slack_fraction = r.number_or("slack_fraction", job.clock.slack_fraction);
     if (r.error()) return fail(*r.error());
   }
+  if (const json* c = find_member(root, "checker"); c != nullptr && c->is_object()) {
+    job.checker.poison = bool_or(*c, "poison", true);
+    job.checker.every = bool_or(*c, "every", true);
+  }
   if (const json* c = find_member(root, "cuda"); c != nullptr && c->is_object()) {
     job.flush_l2 = bool_or(*c, "flush_l2", false);
     if (const json* list = find_member(*c, "libraries"); list != nullptr && list->is_array())
@@ -312,6 +316,7 @@ std::string print_job(const JobSpec& job) {
              {{"calibrations", job.clock.calibrations},
               {"slack_ns", job.clock.slack_ns},
               {"slack_fraction", job.clock.slack_fraction}}},
+            {"checker", {{"poison", job.checker.poison}, {"every", job.checker.every}}},
             {"cuda",
              {{"libraries", job.cuda_libraries},
               {"devices", job.cuda_devices},

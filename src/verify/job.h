@@ -78,6 +78,13 @@ struct ClockRule {
   double slack_fraction = 0.03;  // of the latency; the larger of both counts
 };
 
+// What a checker leaves out where somebody wants to see what a defence is worth
+// (docs/exploits.md); the evaluator never asks for it in a real run.
+struct WeakChecker {
+  bool poison = true;  // outputs are poisoned before each iteration
+  bool every = true;   // outputs are compared after each iteration, else after the last
+};
+
 struct JobSpec {
   std::string job;
   Target target = Target::kCpu;
@@ -98,6 +105,7 @@ struct JobSpec {
   std::string reference_key;   // hash of the task; empty: the reference file's content is hashed
   Deadlines deadlines{};
   ClockRule clock{};
+  WeakChecker checker{};
   std::vector<std::string> cuda_libraries;
   std::vector<int> cuda_devices;
   bool flush_l2 = false;

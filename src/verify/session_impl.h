@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "verify/clock_judge.h"
+#include "verify/recognition.h"
 #include "verify/session.h"
 
 namespace sculler::verify {
@@ -62,6 +63,7 @@ struct Session::Impl {
         ranks(r),
         device(d),
         judges{ClockJudge(j.clock), ClockJudge(j.clock)},
+        recognition(j.n_contents),
         random(j.seed, "draw"),
         states(static_cast<std::size_t>(j.n_ranks)),
         held(static_cast<std::size_t>(j.n_sets), -1),
@@ -75,6 +77,7 @@ struct Session::Impl {
   Ranks& ranks;
   Device& device;
   ClockJudge judges[2];  // hot, cold: flushing takes its time before the region opens
+  Recognition recognition;
   Random random;
   Outcome outcome;
   std::vector<RankState> states;
@@ -295,6 +298,10 @@ struct Session::Impl {
       }
     }
     if (auto settled = device.settle(); !settled) return internal(settled.error());
+    // Beforehand, so that nothing but the inputs sets these iterations apart.
+    for (int k = 0; job.mode == Mode::kBench && k < Recognition::kFresh; ++k)
+      if (auto ready = device.prepare(recognition.first_content() + k); !ready)
+        return internal(ready.error());
     if (device.real_time()) {
       // Cold iterations come from `go N cold`, or are all of them.
       int number = 0;
@@ -453,7 +460,8 @@ struct Session::Impl {
     do {
       spec.set = first + static_cast<int>(random.below(static_cast<uint64_t>(count)));
     } while (count > 1 && spec.set == last_set);
-    spec.content = draw_content(spec.set);
+    if (!warm_up) spec.content = recognition.next_content();
+    if (spec.content < 0) spec.content = draw_content(spec.set);
     return spec;
   }
 
