@@ -120,7 +120,7 @@ int stray_line(std::string_view text, const char*& why) {
     if (c == '#') {
       while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
     } else if (c == '"' || c == '\'') {
-      if (i > 0 && bare(text[i - 1])) {
+      if (i > 0 && std::string_view(" \t\r\n=,[{.").find(text[i - 1]) == std::string_view::npos) {
         why = "a quote within a word";
         return line;
       }
