@@ -65,7 +65,7 @@ bool Machine::Impl::run_copy(Op& op, CopyRequest& request, std::string* error) {
   auto* destination = request.host_destination
                           ? op.result.data()
                           : static_cast<uint8_t*>(pointer(request.destination));
-  for (uint64_t row = 0; row < rows; ++row) {
+  for (uint64_t row = 0; row < rows && width > 0; ++row) {
     std::memmove(destination + row * destination_pitch, source + row * source_pitch, width);
   }
   if (!request.host_destination && rows == 1) signal(op, request.destination, width);
@@ -81,7 +81,7 @@ bool Machine::Impl::run_memset(const Op& op, const MemsetRequest& request, std::
       return false;
     auto* to = static_cast<uint8_t*>(pointer(begin));
     if (request.value_bytes == 1) {
-      std::memset(to, static_cast<int>(request.value & 0xff), width);
+      if (width > 0) std::memset(to, static_cast<int>(request.value & 0xff), width);
     } else {
       for (uint64_t i = 0; i + request.value_bytes <= width; i += request.value_bytes) {
         std::memcpy(to + i, &request.value, request.value_bytes);
