@@ -37,22 +37,34 @@ void close_fd(int& fd) {
   fd = -1;
 }
 
-// (pid, parent) of every process; /proc/PID/stat holds them after the last ')' of the name.
+// What stands behind the last ')' of the name in /proc/PID/stat: state, parent, ... Empty where the
+// process is gone.
+struct Stat {
+  std::string state;
+  pid_t parent = 0;
+};
+std::optional<Stat> stat_of(const std::string& pid) {
+  auto text = real_files().read("/proc/" + pid + "/stat", 4096);
+  if (!text) return std::nullopt;
+  const auto close = text->rfind(')');
+  if (close == std::string::npos) return std::nullopt;
+  const auto words = split(trim(std::string_view(*text).substr(close + 1)), ' ');
+  if (words.size() < 2) return std::nullopt;
+  const auto parent = parse_int(words[1]);
+  if (!parent) return std::nullopt;
+  return Stat{std::string(words[0]), static_cast<pid_t>(*parent)};
+}
+
+// (pid, parent) of every process that lives.
 std::vector<std::pair<pid_t, pid_t>> process_table() {
   std::vector<std::pair<pid_t, pid_t>> table;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const auto pid = parse_int(entry.path().filename().string());
+    const std::string name = entry.path().filename().string();
+    const auto pid = parse_int(name);
     if (!pid) continue;
-    auto stat = real_files().read(entry.path().string() + "/stat", 4096);
-    if (!stat) continue;
-    const auto close = stat->rfind(')');
-    if (close == std::string::npos) continue;
-    const auto words = split(trim(std::string_view(*stat).substr(close + 1)), ' ');
-    if (words.size() < 2 || words[0] == "Z") continue;
-    if (const auto parent = parse_int(words[1])) {
-      table.emplace_back(static_cast<pid_t>(*pid), static_cast<pid_t>(*parent));
-    }
+    const auto stat = stat_of(name);
+    if (stat && stat->state != "Z") table.emplace_back(static_cast<pid_t>(*pid), stat->parent);
   }
   return table;
 }
@@ -403,6 +415,11 @@ int kill_orphans(const std::vector<int>& keep) {
     }
   }
   return killed;
+}
+
+int parent_of(int pid) {
+  const auto stat = stat_of(std::to_string(pid));
+  return stat ? stat->parent : 0;
 }
 
 std::string find_program(std::string_view name) {

@@ -107,6 +107,8 @@ struct CommandResult {
                                                 std::string_view input, int64_t timeout_ms,
                                                 uint64_t max_bytes = uint64_t{16} << 20);
 
+// The parent of a process, 0 where there is none or the process is gone.
+[[nodiscard]] int parent_of(int pid);
 // Absolute path of a program as execvp would find it; empty where there is none.
 [[nodiscard]] std::string find_program(std::string_view name);
 // The value of an environment variable of this process, empty where unset.

@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "cli/app.h"
+#include "cli/jobs.h"
 #include "cli/machine.h"
 #include "search/job.h"
 #include "task/profile.h"
@@ -41,22 +42,13 @@ Result<nlohmann::json> noise_job(App& app, const NoiseOptions& o) {
   if (!task) return fail(task.error());
   if (task->seeds.empty() && o.file.empty())
     return fail(ErrorCode::kUsage, "the task has no seeds", "name a source with --file");
-  std::string path = o.file.empty() ? join_path(task->folder, task->seeds.front()) : o.file;
-  for (const auto* list : {&task->seeds, &task->baselines}) {
-    for (const auto& known : *list) {
-      if (task::Task::stem(known) == o.file) path = join_path(task->folder, known);
-    }
-  }
-  auto source = search::load_source(app.files, path);
+  Result<std::string> path = o.file.empty() ? join_path(task->folder, task->seeds.front())
+                                            : find_source(app.files, *task, o.file);
+  if (!path) return fail(path.error());
+  auto source = search::load_source(app.files, *path);
   if (!source) return fail(source.error());
   auto candidate = search::usual(*source, "user");
-  for (const auto& word : o.defines) {
-    const auto equals = word.find('=');
-    for (auto& [key, value] : candidate.defines) {
-      if (equals != std::string::npos && key == word.substr(0, equals))
-        value = word.substr(equals + 1);
-    }
-  }
+  if (auto ok = set_defines(o.defines, *path, candidate); !ok) return fail(ok.error());
   search::JobFrame frame;
   frame.task = task->folder;
   frame.task_sha256 = task->sha256;
@@ -94,13 +86,7 @@ Status bench_noise(App& app, const NoiseOptions& o) {
     command.argv.insert(command.argv.end(), {"--cache", absolute_path(o.cache)});
   command.env = evaluator_environment();
   if (!o.pack.empty()) {
-    command.argv.insert(command.argv.end(), {"--pack", absolute_path(o.pack)});
-    auto ran = run_command(app.processes, command, dump_json(*job) + "\n", 1'800'000);
-    if (!ran) return fail(ran.error());
-    if (!ran->status.ok())
-      return fail(ErrorCode::kChildFailed, fmt::format("the pack was not made: {}",
-                                                       printable(shorten(trim(ran->err), 500))));
-    app.print(std::string(trim(ran->out)));
+    if (auto ok = pack_jobs(app, command.argv, o.pack, dump_json(*job) + "\n"); !ok) return ok;
     app.print(fmt::format("run there: bin/sculler-eval --noise {}.json",
                           (*job)["job"].get<std::string>()));
     return {};

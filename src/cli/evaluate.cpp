@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "cli/jobs.h"
 #include "cli/session.h"
 #include "source/blocks.h"
 
@@ -18,37 +19,6 @@ struct Options {
   std::vector<std::string> defines, sets;
   bool confirm = false;
 };
-
-// A path, or the name of one of the task's seeds or baselines.
-Result<std::string> find_source(const App& app, const Plan& plan, const std::string& file) {
-  if (app.files.exists(file)) return absolute_path(file);
-  std::vector<std::string> names;
-  for (const auto* list : {&plan.task.baselines, &plan.task.seeds}) {
-    for (const auto& path : *list) {
-      if (task::Task::stem(path) == file) return join_path(plan.task.folder, path);
-      names.push_back(task::Task::stem(path));
-    }
-  }
-  const auto like = nearest(file, names);
-  return fail(Error{ErrorCode::kNotFound,
-                    "no such file, and no seed or baseline of that name",
-                    file,
-                    {},
-                    like ? fmt::format("did you mean {}?", *like)
-                         : fmt::format("the task has {}", join(names, ", "))});
-}
-
-Result<source::Defines> read_defines(const std::vector<std::string>& words) {
-  source::Defines out;
-  for (const auto& word : words) {
-    const auto equals = word.find('=');
-    if (equals == std::string::npos)
-      return fail(ErrorCode::kUsage, fmt::format("--define {}: there is no \"=\"", word),
-                  "write --define NAME=VALUE");
-    out.emplace_back(word.substr(0, equals), word.substr(equals + 1));
-  }
-  return out;
-}
 
 std::string report(const search::Candidate& candidate, const search::Verdict& v,
                    const nlohmann::json& json) {
@@ -105,7 +75,7 @@ Status evaluate(App& app, const Options& o) {
   if (!machine) return fail(machine.error());
   auto plan = make_plan(app, *home, *machine, settings);
   if (!plan) return fail(plan.error());
-  auto path = find_source(app, *plan, o.file);
+  auto path = find_source(app.files, plan->task, o.file);
   if (!path) return fail(path.error());
   auto source = search::load_source(app.files, *path);
   if (!source) return fail(source.error());
@@ -136,14 +106,7 @@ Status evaluate(App& app, const Options& o) {
   }
   auto candidate = search::usual(*source, baseline ? "baseline" : "user");
   candidate.baseline = baseline;
-  auto defines = read_defines(o.defines);
-  if (!defines) return fail(defines.error());
-  if (auto ok = source::check_defines((*source)->tunables, *defines, *path); !ok) return ok;
-  for (const auto& [name, value] : *defines) {
-    for (auto& [known, old] : candidate.defines) {
-      if (known == name) old = value;
-    }
-  }
+  if (auto ok = set_defines(o.defines, *path, candidate); !ok) return ok;
   search::JobFrame frame = plan->frame;
   if (o.confirm) frame.stages = search::confirm_stages(plan->target);
   if (!o.stages.empty()) {

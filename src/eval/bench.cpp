@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "eval/stopwatch.h"
+
 namespace sculler::eval {
 namespace {
 
@@ -29,11 +31,6 @@ std::string percent_text(double fraction) {
 }
 
 bool agrees(const RunResult& r, std::size_t i) { return i >= r.agrees.size() || r.agrees[i]; }
-
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 }  // namespace
 
@@ -251,7 +248,7 @@ BenchOutcome LiveBench::measure(uint64_t seed) {
       }
       if (all) break;
     }
-    if (milliseconds_since(begin) > static_cast<double>(plan_.most_ms)) {
+    if (ms_since(begin) > static_cast<double>(plan_.most_ms)) {
       out.notes.push_back("measuring ended after " + std::to_string(round) + " rounds, by time");
       break;
     }
@@ -260,7 +257,7 @@ BenchOutcome LiveBench::measure(uint64_t seed) {
     if (!play_round(out, true)) return finish_with();
   }
   out.replayed = replay_;
-  out.wall_ms = milliseconds_since(begin);
+  out.wall_ms = ms_since(begin);
   judge(out, seed);
   return finish_with();
 }

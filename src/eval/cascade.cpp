@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "eval/cascade_context.h"
+#include "eval/stopwatch.h"
 
 namespace sculler::eval {
 namespace {
@@ -14,11 +15,7 @@ namespace {
 class Stopwatch {
  public:
   Stopwatch(Verdict& verdict, Stage stage) : verdict_(verdict), stage_(stage) {}
-  ~Stopwatch() {
-    const auto spent = std::chrono::steady_clock::now() - start_;
-    verdict_.cost_ms[std::string(stage_name(stage_))] +=
-        std::chrono::duration<double, std::milli>(spent).count();
-  }
+  ~Stopwatch() { verdict_.cost_ms[std::string(stage_name(stage_))] += ms_since(start_); }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 

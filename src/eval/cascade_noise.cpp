@@ -5,17 +5,9 @@
 
 #include "eval/cascade_context.h"
 #include "eval/noise.h"
+#include "eval/stopwatch.h"
 
 namespace sculler::eval {
-namespace {
-
-double ms_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
-}  // namespace
-
 NoiseReport Cascade::noise(const Job& job, const NoisePlan& plan, const NoiseProgress& progress) {
   const auto begin = std::chrono::steady_clock::now();
   NoiseReport report;

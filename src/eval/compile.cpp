@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "eval/stopwatch.h"
 
 namespace sculler::eval {
 namespace fs = std::filesystem;
@@ -24,11 +25,6 @@ constexpr const char* kArtifact = "artifact.so";
 constexpr uint64_t kMemoryLimit = uint64_t{16} << 30;
 constexpr uint64_t kFileLimit = uint64_t{1} << 30;
 constexpr uint64_t kOutputLimit = uint64_t{1} << 20;
-
-double ms_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 CompileOutcome failed(std::string status, std::string message, std::string advice = {}) {
   CompileOutcome outcome;

@@ -1,7 +1,7 @@
 // --noise FILE: a job line with a noise plan, from `sculler bench noise` or a pack.
 #include <cstdio>
-#include <ctime>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/strings.h"
 #include "eval/service.h"
@@ -12,15 +12,6 @@ namespace {
 int complain(const Error& error) {
   std::fprintf(stderr, "sculler-eval: %s\n", error.text().c_str());
   return static_cast<int>(error.code);
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
 }
 
 }  // namespace
@@ -52,7 +43,7 @@ int run_noise(Service& service) {
     }
     spread.task = file_name(job->task);
     spread.size = job->size;
-    spread.date = today();
+    spread.date = date_text(real_clock().wall_ms());
     if (auto done = save_spread(real_files(), service.cache_folder,
                                 service.machine_key(job->target), job->target, spread);
         !done) {

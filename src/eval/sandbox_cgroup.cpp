@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/process.h"
 #include "base/strings.h"
 
 namespace sculler::eval {
@@ -110,14 +111,7 @@ std::vector<pid_t> processes_in(CgroupFiles& files, const std::string& folder) {
 // This process and its ancestors.
 std::set<pid_t> own_line() {
   std::set<pid_t> line;
-  for (pid_t pid = ::getpid(); pid > 1 && line.insert(pid).second;) {
-    auto stat = real_files().read("/proc/" + std::to_string(pid) + "/stat", 4096);
-    if (!stat) break;
-    const auto close = stat->rfind(')');
-    if (close == std::string::npos) break;
-    const auto words = split(trim(std::string_view(*stat).substr(close + 1)), ' ');
-    pid = words.size() > 1 ? static_cast<pid_t>(parse_int(words[1]).value_or(0)) : 0;
-  }
+  for (pid_t pid = ::getpid(); pid > 1 && line.insert(pid).second;) pid = parent_of(pid);
   return line;
 }
 

@@ -172,5 +172,10 @@ TEST(Process, FakeRunsTheScript) {
   EXPECT_EQ(fake.spawned().size(), 1u);
 }
 
+TEST(Process, ParentOf) {
+  EXPECT_EQ(parent_of(::getpid()), ::getppid());
+  EXPECT_EQ(parent_of(0x7fffffff), 0);
+}
+
 }  // namespace
 }  // namespace sculler
