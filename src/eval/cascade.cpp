@@ -208,7 +208,7 @@ RunResult Cascade::launch(Context& c, const RunPlan& plan, Stage stage,
   }
   const bool cuda = plan.target == Target::kCuda;
   std::optional<Gate::Pass> pass;
-  if (cuda) pass.emplace(device_);
+  if (cuda) pass.emplace(device_, Gate::Kind::kCheck);
   auto outcome = run_group(launcher_, *spec, timeout_ms, cuda ? 3000 : 1000);
   if (outcome && is_our_failure(*outcome)) {
     add_note(c.v, "run again: the trusted process ended with " + outcome->trusted.text());

@@ -52,6 +52,7 @@ struct Machine {
   std::map<Target, double> spreads{};  // the margins of comparisons that are recorded (spread.h)
   ClockReader* clocks = nullptr;       // null: not recorded
   bool weak_checker = false;           // jobs may ask for one (eval/weaken.h)
+  int gpu_checks = 1;                  // checks that share the GPUs at once; timings never do
 };
 
 class Cascade {
@@ -62,7 +63,8 @@ class Cascade {
         linter_(linter),
         artifacts_(compiler, toolchain, std::move(share)),
         launcher_(launcher),
-        machine_(machine) {}
+        machine_(machine),
+        device_(machine.gpu_checks) {}
 
   // Never fails: what goes wrong is INTERNAL with a message. Thread-safe.
   [[nodiscard]] Verdict run(const Job& job);

@@ -89,7 +89,7 @@ bool Cascade::bench(Context& c) {
   }
   BenchOutcome outcome;
   {
-    const Gate::Pass pass(device_);
+    const Gate::Pass pass(device_, Gate::Kind::kTiming);
     const bool gpus = c.job.target == Target::kCuda;
     ClockReading before, after;
     if (machine_.clocks != nullptr) before = machine_.clocks->read(gpus);

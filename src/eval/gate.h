@@ -1,4 +1,4 @@
-// One at a time, first come first served: GPU work of one machine.
+// GPU work of one machine, first come first served: timings alone, checks several at once.
 #pragma once
 
 #include <condition_variable>
@@ -9,33 +9,52 @@ namespace sculler::eval {
 
 class Gate {
  public:
+  enum class Kind { kCheck, kTiming };
+
+  // `checks`: how many checks run at once; a timing always runs alone.
+  explicit Gate(int checks) : checks_(checks < 1 ? 1 : checks) {}
+
   class Pass {
    public:
-    explicit Pass(Gate& gate) : gate_(gate) { gate_.enter(); }
-    ~Pass() { gate_.leave(); }
+    Pass(Gate& gate, Kind kind) : gate_(gate), kind_(kind) { gate_.enter(kind_); }
+    ~Pass() { gate_.leave(kind_); }
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
 
    private:
     Gate& gate_;
+    Kind kind_;
   };
 
  private:
-  void enter() {
+  // Whoever came first waits at the head of the queue, so that a stream of checks cannot keep a
+  // timing out.
+  void enter(Kind kind) {
     std::unique_lock lock(mutex_);
     const uint64_t ticket = next_++;
-    changed_.wait(lock, [&] { return serving_ == ticket; });
+    changed_.wait(lock, [&] {
+      if (serving_ != ticket || timing_) return false;
+      return kind == Kind::kTiming ? running_ == 0 : running_ < checks_;
+    });
+    ++serving_;
+    if (kind == Kind::kTiming) timing_ = true;
+    else ++running_;
+    lock.unlock();
+    changed_.notify_all();
   }
-  void leave() {
+  void leave(Kind kind) {
     {
       const std::lock_guard lock(mutex_);
-      ++serving_;
+      if (kind == Kind::kTiming) timing_ = false;
+      else --running_;
     }
     changed_.notify_all();
   }
   std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t next_ = 0, serving_ = 0;
+  int checks_, running_ = 0;
+  bool timing_ = false;
 };
 
 }  // namespace sculler::eval

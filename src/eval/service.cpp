@@ -26,6 +26,7 @@ std::string usage() {
   --cache DIR          compiled artifacts and expected outputs (default: $XDG_CACHE_HOME/sculler)
   --cache-bytes N      bound of the compile cache (default 8 GiB)
   --parallel N         jobs at once (default: one a core)
+  --gpu-checks N       checks that share the GPUs at once (default: 1); timings never share them
   --arch 90a           --pack: the GPUs' architecture
   --containment LEVEL  auto, no-userns (as where bubblewrap cannot start) or none (no sandbox);
                        every verdict says which level held
@@ -54,9 +55,9 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
       o.version = true;
       continue;
     }
-    const std::array<std::string_view, 9> known{"--spool",    "--cache", "--cache-bytes",
-                                                "--parallel", "--arch",  "--jobs",
-                                                "--pack",     "--noise", "--containment"};
+    const std::array<std::string_view, 10> known{
+        "--spool", "--cache", "--cache-bytes", "--gpu-checks", "--parallel",
+        "--arch",  "--jobs",  "--pack",        "--noise",      "--containment"};
     if (std::find(known.begin(), known.end(), word) == known.end()) {
       return fail(ErrorCode::kUsage, "unknown option '" + printable(word) + "'",
                   "See sculler-eval --help.");
@@ -80,6 +81,11 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
       if (number() < 1 || number() > 1024)
         return fail(ErrorCode::kUsage, "--parallel needs a number from 1 to 1024");
       o.parallel = static_cast<int>(number());
+    }
+    if (word == "--gpu-checks") {
+      if (number() < 1 || number() > 64)
+        return fail(ErrorCode::kUsage, "--gpu-checks needs a number from 1 to 64");
+      o.gpu_checks = static_cast<int>(number());
     }
     if (word == "--containment") {
       if (value != "none" && value != "no-userns" && value != "auto")
@@ -123,6 +129,7 @@ Result<std::unique_ptr<Service>> Service::make(const Options& options) {
   if (!scratch) return fail(scratch.error());
   s->scratch = std::move(*scratch);
   s->machine.weak_checker = options.weak_checker;
+  s->machine.gpu_checks = options.gpu_checks;
   s->machine.containment = containment_name(s->sandbox.level());
   s->machine.containment_why = s->sandbox.why();
   s->machine.dropins = dropin_libraries(s->installation);

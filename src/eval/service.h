@@ -22,6 +22,7 @@ struct Options {
   std::string noise_file;
   std::string arch;  // pack: "90a"
   uint64_t cache_bytes = uint64_t{8} << 30;
+  int gpu_checks = 1;                          // that share the GPUs at once
   int parallel = 0;                            // 0: one a core
   Containment strictest = Containment::kFull;  // the level to begin with
   bool weak_checker = false;

@@ -1,0 +1,65 @@
+// The gate of a machine's GPUs: timings run alone, checks share up to their bound, nobody starves.
+#include "eval/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace sculler::eval {
+namespace {
+
+TEST(Gate, ATimingRunsAloneAndChecksShareUpToTheirBound) {
+  Gate gate(3);
+  std::atomic<int> checks{0}, timings{0}, most{0}, broken{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 12; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        if (t % 4 == 0) {
+          const Gate::Pass pass(gate, Gate::Kind::kTiming);
+          if (timings.fetch_add(1) != 0 || checks != 0) ++broken;
+          std::this_thread::yield();
+          timings.fetch_sub(1);
+        } else {
+          const Gate::Pass pass(gate, Gate::Kind::kCheck);
+          const int now = checks.fetch_add(1) + 1;
+          if (timings != 0 || now > 3) ++broken;
+          for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {}
+          std::this_thread::yield();
+          checks.fetch_sub(1);
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(broken, 0);
+  EXPECT_GT(most, 1);
+}
+
+TEST(Gate, AWaitingTimingIsNotOvertakenByChecks) {
+  Gate gate(2);
+  std::atomic<bool> timed{false};
+  std::atomic<int> before{0};
+  auto first = std::make_unique<Gate::Pass>(gate, Gate::Kind::kCheck);
+  std::thread timing([&] {
+    const Gate::Pass pass(gate, Gate::Kind::kTiming);
+    timed = true;
+  });
+  // The timing is in the queue once a check that comes after it can be held back.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::thread late([&] {
+    const Gate::Pass pass(gate, Gate::Kind::kCheck);
+    if (!timed) ++before;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(timed);
+  first.reset();
+  timing.join();
+  late.join();
+  EXPECT_EQ(before, 0);
+}
+
+}  // namespace
+}  // namespace sculler::eval
