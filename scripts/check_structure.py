@@ -12,12 +12,13 @@ ALLOWED = {
     "directive": ["base"],
     "source": ["base", "directive"],
     "store": ["base"],
+    "llm": ["base"],
     "rank": ["base"],
     "verify": ["base", "rank"],
     "emu": ["base", "task", "rank", "verify"],
     "eval": ["base", "task", "directive", "source", "rank", "verify"],
-    "search": ["base", "task", "directive", "source", "store"],
-    "cli": ["base", "task", "directive", "source", "store", "search", "eval"],
+    "search": ["base", "task", "directive", "source", "store", "llm"],
+    "cli": ["base", "task", "directive", "source", "store", "llm", "search", "eval"],
 }
 # Within emu: the order of its rooms.
 EMU = {

@@ -28,6 +28,8 @@ enum class ErrorCode {
   kProtocol = 15,  // a message that breaks the protocol
   kNotFound = 16,
   kNothingPassed = 17,  // the run ended and no candidate passed
+  kModel = 18,          // a language model cannot be asked, or gave nothing of use
+  kModelBudget = 19,    // the run's bound of USD or tokens
 };
 
 // What a person is told: what happened, where, and what to do. `cure` is one imperative sentence.
