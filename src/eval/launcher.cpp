@@ -353,7 +353,8 @@ Result<std::unique_ptr<Group>> LocalLauncher::start(const GroupSpec& spec) {
   CgroupLimits limits{ranks.processes, physical_memory() / 4 * (cuda ? 3 : 2)};
   auto cgroup = sandbox_.job_cgroup(spec.label + "-" + std::to_string(number), limits);
   ranks.cgroup = cgroup.get();
-  if (cgroup != nullptr) ranks.processes *= 2;  // the group comes first: it counts what it refuses
+  // A group comes first, where there is one that counts: it says what it refuses.
+  if (cgroup != nullptr && sandbox_.strength().cgroups->limits_processes()) ranks.processes *= 2;
   std::array<int, 2> report{-1, -1};
   if (::pipe2(report.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     return fail(ErrorCode::kIo, std::string("pipe: ") + std::strerror(errno));

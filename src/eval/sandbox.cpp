@@ -172,6 +172,7 @@ std::string Sandbox::policy(const Confined& c, SpawnOptions& options) const {
     p.report_fd = kReportFd;
   }
   p.own_network = p.own_ipc = !full && strength_.own_network && c.ranks;
+  if (!full && strength_.own_shm && c.ranks) p.shm_bytes = c.shm_bytes;
   p.uid = c.uid;
   if (c.processes > 0) {
     // Without a user namespace and another uid, everything that the user runs counts.
@@ -286,6 +287,7 @@ std::vector<std::string> Sandbox::parts() const {
   const bool inside = !strength_.runner.empty();
   if (level_ == Containment::kFull) out.emplace_back("namespaces");
   else if (strength_.own_network) out.emplace_back("network namespace");
+  if (level_ != Containment::kFull && strength_.own_shm) out.emplace_back("own /dev/shm");
   if (inside && strength_.landlock > 0)
     out.push_back("Landlock " + std::to_string(strength_.landlock));
   if (inside && strength_.seccomp) out.emplace_back("seccomp");
@@ -313,6 +315,8 @@ std::string Sandbox::why() const {
     if (!strength_.seccomp) all.emplace_back("this kernel takes no seccomp filter");
     if (!full && !strength_.own_network)
       all.emplace_back("ranks on cuda can reach the network, since NCCL needs sockets");
+    if (!full && !strength_.own_shm)
+      all.emplace_back("ranks on cuda share the machine's /dev/shm, which they can fill");
   }
   if (strength_.cgroups != nullptr && !strength_.cgroups->why().empty())
     all.push_back(strength_.cgroups->why() + ": only limits a process and a user");
@@ -382,9 +386,15 @@ Sandbox Sandbox::detect(Processes& processes, Containment strictest, const std::
     probe.ranks = true;  // only theirs is left
     probe.argv = {"", "--", "/bin/true"};
     strength.own_network = true;
-    std::string ignored;
-    const Sandbox leaves(Containment::kNoUserns, why, bwrap, root, strength);
-    strength.own_network = works(leaves, ignored);
+    const auto can = [&](bool Strength::* part) {
+      Strength tried;
+      tried.runner = strength.runner;
+      tried.*part = true;
+      std::string ignored;
+      return works(Sandbox(Containment::kNoUserns, why, bwrap, root, std::move(tried)), ignored);
+    };
+    strength.own_network = can(&Strength::own_network);
+    strength.own_shm = can(&Strength::own_shm);
   }
   return {Containment::kNoUserns, why, bwrap, root, std::move(strength)};
 }

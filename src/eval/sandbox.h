@@ -67,6 +67,7 @@ struct Strength {
   int landlock = 0;      // ABI
   bool seccomp = false;
   bool own_network = false;  // kNoUserns: sculler-rank can leave the network by itself
+  bool own_shm = false;      // kNoUserns: and take a /dev/shm of its own
   std::shared_ptr<const CgroupHost> cgroups{};
 };
 

@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -50,6 +51,17 @@ Status own_network() {
   return up ? Status{} : failed("lo");
 }
 
+// What ranks share by files lies in memory: bounded, and gone with them.
+Status own_shared_memory(uint64_t bytes) {
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    return failed("a mount namespace");
+  const std::string options = "mode=1777,size=" + std::to_string(bytes);
+  if (::mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()) != 0)
+    return failed("a /dev/shm of its own");
+  return {};
+}
+
 // Nothing may be left to a process that stays root: neither now nor by executing a file.
 Status drop_capabilities() {
   for (int capability = 0; capability <= 63; ++capability)
@@ -87,6 +99,7 @@ std::string print_policy(const ConfinePolicy& p) {
   json object{{"cgroups", p.cgroups},
               {"own_network", p.own_network},
               {"own_ipc", p.own_ipc},
+              {"shm_bytes", p.shm_bytes},
               {"uid", p.uid},
               {"landlock", p.landlock},
               {"files", p.files.files},
@@ -122,6 +135,7 @@ Result<ConfinePolicy> parse_policy(std::string_view text) {
   p.refuse = static_cast<Syscalls>(refuse);
   p.own_network = bool_or(o, "own_network", false);
   p.own_ipc = bool_or(o, "own_ipc", false);
+  if (const int64_t n = int_or(o, "shm_bytes", 0); n > 0) p.shm_bytes = static_cast<uint64_t>(n);
   p.landlock = bool_or(o, "landlock", false);
   p.files.files = bool_or(o, "files", false);
   p.files.read = strings_of(o, "read");
@@ -143,6 +157,9 @@ Status confine(const ConfinePolicy& policy) {
     if (auto done = own_network(); !done) return done;
   }
   if (policy.own_ipc && ::unshare(CLONE_NEWIPC) != 0) return failed("an IPC namespace");
+  if (policy.shm_bytes > 0) {
+    if (auto done = own_shared_memory(policy.shm_bytes); !done) return done;
+  }
   int ruleset = -1;
   if (policy.landlock) {
     auto made = landlock_rules(policy.files);

@@ -21,6 +21,7 @@ struct ConfinePolicy {
   std::vector<int> cgroups{};
   bool own_network = false;  // unshare, `lo` brought up; needs CAP_SYS_ADMIN
   bool own_ipc = false;
+  uint64_t shm_bytes = 0;  // a /dev/shm of its own of that size; 0: the machine's; CAP_SYS_ADMIN
   // Given up together with every group; 0: the uid stays (capabilities go all the same).
   uint32_t uid = 0;
   std::optional<uint64_t> processes{};  // RLIMIT_NPROC: of this uid, in this user namespace

@@ -6,7 +6,9 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -213,6 +215,7 @@ TEST(Confine, PolicyTravels) {
   policy.own_network = policy.landlock = policy.files.files = policy.sockets = true;
   policy.uid = 61000;
   policy.processes = 77;
+  policy.shm_bytes = 4096;
   policy.files.read = {"/a b", "/\"c"};
   policy.refuse = Syscalls::kReport;
   policy.report_fd = 3;
@@ -222,6 +225,28 @@ TEST(Confine, PolicyTravels) {
   EXPECT_EQ(print_policy(*again), text);
   for (const char* bad : {"", "{}", "[]", "{\"refuse\":9}", "{\"refuse\":1,\"uid\":-1}"})
     EXPECT_FALSE(parse_policy(bad)) << bad;
+}
+
+TEST(Confine, SharedMemoryIsBoundedAndGoesWithTheRanks) {
+  const std::string name = "/dev/shm/sculler-confine-" + std::to_string(::getpid());
+  const int said = in_child([&] {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr))
+      return 77;
+    if (!confine({.shm_bytes = 1 << 20})) return 1;
+    const int fd = ::open(name.c_str(), O_CREAT | O_WRONLY, 0600);
+    if (fd < 0) return 2;
+    const std::string block(64 << 10, 'x');
+    std::size_t written = 0;
+    for (int i = 0; i < 64; ++i) {
+      const auto n = ::write(fd, block.data(), block.size());
+      if (n < 0) return errno == ENOSPC && written == 1 << 20 ? 0 : 3;
+      written += static_cast<std::size_t>(n);
+    }
+    return 4;
+  });
+  if (said == 77) GTEST_SKIP() << "this user may not mount";
+  EXPECT_EQ(said, 0);
+  EXPECT_FALSE(real_files().exists(name));
 }
 
 TEST(Confine, CapabilitiesAreGone) {
