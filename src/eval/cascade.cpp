@@ -12,16 +12,23 @@
 namespace sculler::eval {
 namespace {
 
+// What a stage took, less what it waited for others.
 class Stopwatch {
  public:
-  Stopwatch(Verdict& verdict, Stage stage) : verdict_(verdict), stage_(stage) {}
-  ~Stopwatch() { verdict_.cost_ms[std::string(stage_name(stage_))] += ms_since(start_); }
+  Stopwatch(Verdict& verdict, Stage stage, const double& waited_ms)
+      : verdict_(verdict), stage_(stage), waited_ms_(waited_ms), waited_before_(waited_ms) {}
+  ~Stopwatch() {
+    verdict_.cost_ms[std::string(stage_name(stage_))] +=
+        ms_since(start_) - (waited_ms_ - waited_before_);
+  }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
  private:
   Verdict& verdict_;
   Stage stage_;
+  const double& waited_ms_;
+  double waited_before_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -65,7 +72,7 @@ Verdict Cascade::run(const Job& job) {
   for (const auto& [stage, step, always] : steps) {
     if (stage > last || (!always && !job.wants(stage))) continue;
     v.stage = stage_name(stage);
-    const Stopwatch watch(v, stage);
+    const Stopwatch watch(v, stage, c.waited_ms);
     if (!(this->*step)(c)) break;
   }
   return std::move(c.v);
@@ -208,7 +215,11 @@ RunResult Cascade::launch(Context& c, const RunPlan& plan, Stage stage,
   }
   const bool cuda = plan.target == Target::kCuda;
   std::optional<Gate::Pass> pass;
-  if (cuda) pass.emplace(device_, Gate::Kind::kCheck);
+  if (cuda) {
+    const auto asked = std::chrono::steady_clock::now();
+    pass.emplace(device_, Gate::Kind::kCheck);
+    c.waited_ms += ms_since(asked);
+  }
   auto outcome = run_group(launcher_, *spec, timeout_ms, cuda ? 3000 : 1000);
   if (outcome && is_our_failure(*outcome)) {
     add_note(c.v, "run again: the trusted process ended with " + outcome->trusted.text());

@@ -38,6 +38,7 @@ struct Cascade::Context {
   std::string arch = "90a";
   std::string candidate{}, rank_backend{}, verify_backend{}, reference{};
   std::optional<Prediction> predicted{};
+  double waited_ms = 0;  // for the GPUs: not what the stage cost
 
   [[nodiscard]] uint64_t seed(std::string_view salt) const { return Random(job.seed, salt).next(); }
 };
