@@ -101,11 +101,17 @@ struct CommandResult {
   bool truncated = false;  // more than max_bytes came on one stream; the rest was dropped
 };
 
+struct RunBounds {
+  int cancel_fd = -1;          // the tree is killed when it becomes readable
+  bool end_when_full = false;  // killed when a stream has written more than max_bytes
+};
+
 // Runs to the end with `input` on stdin, both streams captured, the tree killed at the deadline.
 // options.in/out/err are overridden by pipes.
 [[nodiscard]] Result<CommandResult> run_command(Processes& processes, SpawnOptions options,
                                                 std::string_view input, int64_t timeout_ms,
-                                                uint64_t max_bytes = uint64_t{16} << 20);
+                                                uint64_t max_bytes = uint64_t{16} << 20,
+                                                RunBounds bounds = {});
 
 // The parent of a process, 0 where there is none or the process is gone.
 [[nodiscard]] int parent_of(int pid);

@@ -34,10 +34,11 @@ class NoSigpipe {
   sigset_t pipe_, old_;
 };
 
-// False at the end of the stream.
+// False at the end of the stream. At most a MiB at a time: a writer that never pauses must not
+// keep the caller from its deadline.
 bool drain(int fd, std::string& into, uint64_t max_bytes, bool& truncated) {
   char chunk[65536];
-  for (;;) {
+  for (int i = 0; i < 16; ++i) {
     const ssize_t n = ::read(fd, chunk, sizeof chunk);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     if (n == 0) return false;
@@ -45,6 +46,7 @@ bool drain(int fd, std::string& into, uint64_t max_bytes, bool& truncated) {
     into.append(chunk, std::min<uint64_t>(room, static_cast<uint64_t>(n)));
     if (room < static_cast<uint64_t>(n)) truncated = true;
   }
+  return true;
 }
 
 class FakeChild final : public Child {
@@ -69,7 +71,8 @@ class FakeChild final : public Child {
 }  // namespace
 
 Result<CommandResult> run_command(Processes& processes, SpawnOptions options,
-                                  std::string_view input, int64_t timeout_ms, uint64_t max_bytes) {
+                                  std::string_view input, int64_t timeout_ms, uint64_t max_bytes,
+                                  RunBounds bounds) {
   options.in = input.empty() ? Stdio::null() : Stdio::pipe();
   options.out = options.err = Stdio::pipe();
   auto spawned = processes.spawn(options);
@@ -99,17 +102,28 @@ Result<CommandResult> run_command(Processes& processes, SpawnOptions options,
       if (status) status->timed_out = true;
       break;
     }
-    pollfd polls[4] = {{child.pid_fd(), POLLIN, 0},
+    pollfd polls[5] = {{child.pid_fd(), POLLIN, 0},
                        {out_open ? child.stdout_fd() : -1, POLLIN, 0},
                        {err_open ? child.stderr_fd() : -1, POLLIN, 0},
-                       {in_open ? child.stdin_fd() : -1, POLLOUT, 0}};
+                       {in_open ? child.stdin_fd() : -1, POLLOUT, 0},
+                       {bounds.cancel_fd, POLLIN, 0}};
     const int wait_ms =
         timeout_ms < 0 ? -1 : static_cast<int>(std::min<int64_t>(left_ms, 3'600'000));
-    if (::poll(polls, 4, wait_ms) < 0 && errno != EINTR) break;
+    if (::poll(polls, 5, wait_ms) < 0 && errno != EINTR) break;
+    if (polls[4].revents != 0) {
+      child.kill_tree();
+      status = child.wait(-1);
+      break;
+    }
     if (polls[1].revents != 0)
       out_open = drain(child.stdout_fd(), result.out, max_bytes, result.truncated);
     if (polls[2].revents != 0)
       err_open = drain(child.stderr_fd(), result.err, max_bytes, result.truncated);
+    if (bounds.end_when_full && result.truncated) {
+      child.kill_tree();
+      status = child.wait(-1);
+      break;
+    }
     if (polls[3].revents != 0) {
       const ssize_t n = ::write(child.stdin_fd(), input.data(), input.size());
       if (n > 0) input.remove_prefix(static_cast<std::size_t>(n));

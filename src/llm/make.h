@@ -60,6 +60,7 @@ struct Surroundings {
   Tape* tape = nullptr;      // null: neither recorded nor replayed
   int64_t seed = 1;          // of the run: weights draw from (seed, role, index, step)
   std::string run_folder{};  // of relative paths of `files` and `script`; the log of `local`
+  std::string prices{};      // the prices.toml that comes with sculler; empty: none
   std::string cache{};       // folder of the embedded model and its server
 };
 

@@ -17,6 +17,7 @@ std::string_view fault_name(Fault fault) {
     case Fault::kRateLimited: return "rate_limited";
     case Fault::kServer: return "server";
     case Fault::kRefused: return "refused";
+    case Fault::kRejected: return "rejected";
     case Fault::kTooLong: return "too_long";
     case Fault::kTooBig: return "too_big";
     case Fault::kHalf: return "half";

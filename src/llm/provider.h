@@ -49,7 +49,7 @@ struct Answer {
   std::string finish{};    // "stop", "length", or what the server said
   bool estimated = false;  // tokens are counted from the text: the server gave no usage
   bool recorded = false;   // from a cassette or from the run's own store: nothing was spent now
-  int attempts = 1;        // requests that were sent
+  int attempts = 0;        // requests that were sent
   bool repaired = false;   // the first answer did not validate
 };
 
@@ -59,7 +59,8 @@ enum class Fault {
   kUnreachable,  // no connection, or it broke before an answer was whole
   kRateLimited,  // 429 until the deadline or the last retry
   kServer,       // 5xx until the deadline or the last retry
-  kRefused,      // 4xx: wrong key, unknown model, malformed request; no retry helps
+  kRefused,      // 401, 403, 404, a redirect: wrong key or model; no retry helps
+  kRejected,     // another 4xx: this question is not taken, others may be
   kTooLong,      // the prompt does not fit the model's context; nothing was sent
   kTooBig,       // the answer went over llm.max_answer_bytes
   kHalf,         // the stream ended in the middle
@@ -71,7 +72,7 @@ enum class Fault {
   kMismatch,     // cassette: another prompt than the recorded one, or no such question
   kSetup,        // this provider cannot work here: no program, no key, no model file
 };
-inline constexpr std::size_t kFaults = 16;
+inline constexpr std::size_t kFaults = 17;
 [[nodiscard]] std::string_view fault_name(Fault fault);  // "timeout", "rate_limited" …
 
 struct Failure {

@@ -34,7 +34,7 @@ struct Taken {
 
 class Tape {
  public:
-  // `path` is made anew; what a run of the same folder recorded before stays (resume).
+  // Where the file is there already (a resumed run), what it holds stays.
   [[nodiscard]] static Result<std::unique_ptr<Tape>> record(Files& files, const std::string& path);
   [[nodiscard]] static Result<std::unique_ptr<Tape>> replay(Files& files, const std::string& path);
 
@@ -61,7 +61,8 @@ class Tape {
   };
   Tape(Files& files, std::string path, bool replaying)
       : files_(files), path_(std::move(path)), replaying_(replaying) {}
-  [[nodiscard]] Status load(bool tolerate_tail);
+  [[nodiscard]] Status cut_torn_line();
+  [[nodiscard]] Status load();
   [[nodiscard]] Status write(const std::string& line);
   Files& files_;
   std::string path_{};

@@ -26,8 +26,11 @@ CREATE TABLE IF NOT EXISTS evaluation(
   latency_us REAL, ratio REAL, percent_sol REAL, verdict TEXT NOT NULL, t INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS event(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, json TEXT NOT NULL, t INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS llm_call(
-  id INTEGER PRIMARY KEY, role TEXT NOT NULL, model TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,
-  usd REAL NOT NULL, prompt TEXT NOT NULL, answer TEXT NOT NULL, t INTEGER NOT NULL);
+  id INTEGER PRIMARY KEY, role TEXT NOT NULL, model TEXT NOT NULL, question TEXT NOT NULL, tokens_in INTEGER NOT NULL,
+  tokens_out INTEGER NOT NULL, usd REAL NOT NULL, prompt TEXT NOT NULL, prompt_sha TEXT NOT NULL, answer TEXT NOT NULL,
+  outcome TEXT NOT NULL, t INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS llm_call_question ON llm_call(question);
+CREATE TABLE IF NOT EXISTS llm_reward(id INTEGER PRIMARY KEY, model TEXT NOT NULL, worth REAL NOT NULL, t INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS memory_item(
   id INTEGER PRIMARY KEY, kind TEXT NOT NULL, slow INTEGER NOT NULL, fast INTEGER NOT NULL, text TEXT NOT NULL, t INTEGER NOT NULL);
 )";
@@ -49,7 +52,6 @@ enum Query : std::size_t {
   kAddEvaluation,
   kEvaluationByJob,
   kAddEvent,
-  kAddCall,
   kAddMemory,
   kSetFact,
   kFact,
@@ -87,8 +89,6 @@ constexpr std::array<const char*, kQueries> kSql = {
     "SELECT job,program,status,stage,latency_us,ratio,percent_sol,verdict FROM evaluation WHERE "
     "job=?",
     "INSERT INTO event(kind,json,t) VALUES(?,?,?)",
-    "INSERT INTO llm_call(role,model,tokens_in,tokens_out,usd,prompt,answer,t) "
-    "VALUES(?,?,?,?,?,?,?,?)",
     "INSERT INTO memory_item(kind,slow,fast,text,t) VALUES(?,?,?,?,?)",
     "INSERT OR IGNORE INTO run(name,value) VALUES(?,?)",
     "SELECT value FROM run WHERE name=?",
@@ -356,22 +356,6 @@ Result<std::optional<Evaluation>> Store::evaluation(std::string_view job) {
 Status Store::add_event(std::string_view kind, std::string_view json) {
   auto& s = self(this);
   return s.use(kAddEvent).bind(kind).bind(json).bind(s.now()).run();
-}
-
-Status Store::add_llm_call(std::string_view role, std::string_view model, int64_t tokens_in,
-                           int64_t tokens_out, double usd, std::string_view prompt,
-                           std::string_view answer) {
-  auto& s = self(this);
-  return s.use(kAddCall)
-      .bind(role)
-      .bind(model)
-      .bind(tokens_in)
-      .bind(tokens_out)
-      .bind(usd)
-      .bind(prompt)
-      .bind(answer)
-      .bind(s.now())
-      .run();
 }
 
 Status Store::add_memory_item(std::string_view kind, int64_t slow, int64_t fast,

@@ -17,7 +17,7 @@
 namespace sculler::store {
 
 // The schema's number. A store of another number is refused (kVersion).
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 // The status that says that the evaluator or the machine failed, not the candidate: kept, but the
 // next verdict of the job takes its place.
@@ -89,9 +89,6 @@ class Store {
   [[nodiscard]] Result<std::optional<Evaluation>> evaluation(std::string_view job);
 
   [[nodiscard]] Status add_event(std::string_view kind, std::string_view json);
-  [[nodiscard]] Status add_llm_call(std::string_view role, std::string_view model,
-                                    int64_t tokens_in, int64_t tokens_out, double usd,
-                                    std::string_view prompt, std::string_view answer);
   [[nodiscard]] Status add_memory_item(std::string_view kind, int64_t slow, int64_t fast,
                                        std::string_view text);
 

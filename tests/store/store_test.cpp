@@ -93,7 +93,7 @@ TEST_F(StoreTest, AnotherVersionIsRefusedWithNumberAndCure) {
   auto store = Store::open(folder_ + "/store.sqlite", clock_);
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().code, ErrorCode::kVersion);
-  EXPECT_EQ(store.error().message, "this run folder has format 9, this program reads format 1");
+  EXPECT_EQ(store.error().message, "this run folder has format 9, this program reads format 2");
   EXPECT_EQ(store.error().cure, "use the newer sculler that made it");
   ASSERT_TRUE(real_files().write_atomic(folder_ + "/text", std::string(4096, 'x')));
   EXPECT_EQ(Store::open(folder_ + "/text", clock_).error().code, ErrorCode::kVersion);
