@@ -41,7 +41,14 @@ std::string candidate(const std::string& body, const std::string& head = {}) {
 TEST(EvalCpu, SeedPassesTheWholeCascadeAndIsMeasured) {
   const auto v =
       evaluate_one(silu(seed(), {"lint", "compile", "run", "stress", "bench", "confirm"}));
-  ASSERT_EQ(status_of(v), "PASSED") << v.dump(2);
+  // Where others load the machine, the confirmation may be undecided, and has to say so: a test
+  // holds no time against a threshold.
+  if (status_of(v) == "AMBIGUOUS") {
+    EXPECT_EQ(v["compare_call"], "AMBIGUOUS");
+    EXPECT_GT(v["clocks"]["before"]["load"].get<double>(), 1) << v.dump(2);
+  } else {
+    ASSERT_EQ(status_of(v), "PASSED") << v.dump(2);
+  }
   EXPECT_EQ(v["stage"], "confirm");
   EXPECT_EQ(v["latency_us"]["kind"], "measured");
   EXPECT_GT(v["latency_us"]["median"].get<double>(), 0);
