@@ -14,7 +14,6 @@ class Site:
     what: str
     text: str         # the whole program, planted
     says: str = ""    # the message must match
-    may_lack: tuple = ()
 
 
 @dataclass
@@ -27,7 +26,6 @@ class Edit:
     which: slice = field(default_factory=lambda: slice(None))
     also: tuple = ()               # further (pattern, replacement), once each, that the defect needs
     says: str = ""
-    may_lack: tuple = ()
 
     def sites(self, name, text):
         if not re.fullmatch(self.seeds, name):
@@ -40,14 +38,13 @@ class Edit:
                     planted, n = re.subn(pattern, replacement, planted, count=1, flags=re.M)
                     if n != 1:
                         raise ValueError(f"{name}: '{self.what}' needs /{pattern}/")
-                yield Site(name, line, self.what, planted, self.says, self.may_lack)
+                yield Site(name, line, self.what, planted, self.says)
 
 
 LAST = slice(-1, None)
 FIRST = slice(0, 1)
 TILED = r"tile_store|kernel_fused"
 LSA = r"tile_store|kernel_fused|split_phase|odd_rows"
-NO_LINE = ("line",)  # what a host call does has none
 
 # The harness orders the start of an iteration, so only the last barrier of a kernel closes it.
 CLOSING = r"^( *)barrier\.sync\(ncclCoopCta\(\), cuda::memory_order_acq_rel\);"
@@ -59,9 +56,9 @@ BARRIER = [
     Edit("cp.async waits for one group too few", r"\"n\"\(STAGES - 2\)", '"n"(STAGES - 1)', TILED),
     Edit("wait for the counter removed", r"^( *)wait_for\(&counters.*$", r"\1;", "kernel_fused"),
     Edit("copy does not wait for its chunk", r"^ *GA_TRY\(cudaStreamWaitEvent\(st->side\[d\], st->computed\[i\], 0\)\);$", "",
-         "copy_engine_pipeline", may_lack=NO_LINE),
+         "copy_engine_pipeline"),
     Edit("sign does not wait for the copies", r"^ *GA_TRY\(cudaStreamWaitEvent\(main_stream, st->sent\[d\], 0\)\);$", "",
-         "copy_engine_pipeline", may_lack=NO_LINE),
+         "copy_engine_pipeline"),
 ]
 
 # A closing barrier that only releases is no defect here: the kernel's end is a fence after the relaxed polls.
@@ -85,7 +82,7 @@ WRONG_PEER = [
     Edit("peer off by one", r"\(rank \+ 1 \+ job / pieces\)", "(rank + job / pieces)", "split_phase"),
     Edit("peer off by one", r"\(shape\.rank \+ d\) % shape\.n_ranks\] \+", "(shape.rank + d - 1) % shape.n_ranks] +", "kernel_fused"),
     Edit("peer off by one", r"static_cast<size_t>\(shape\.rank\) \+ 1 \+ d\)", "static_cast<size_t>(shape.rank) + d)",
-         "copy_engine_pipeline", may_lack=NO_LINE),
+         "copy_engine_pipeline"),
     Edit("own address for every peer", r"static_cast<__nv_bfloat16\*>\(buffers\.c\[r\]\)",
          "static_cast<__nv_bfloat16*>(buffers.c[st->shape.rank])", LSA),
 ]
@@ -106,7 +103,7 @@ SIGNAL = [
     Edit("one count more than comes is awaited", r"static_cast<unsigned long long>\(group_m\) \* tiles_n\);",
          "static_cast<unsigned long long>(group_m) * tiles_n + 1);", "kernel_fused", also=(NO_TRAP,)),
     Edit("rank 0 does not send the sign", r"^( *)GA_TRY\(ncclSend", r"\1if (shape.rank != 0) GA_TRY(ncclSend",
-         "copy_engine_pipeline", may_lack=NO_LINE),
+         "copy_engine_pipeline"),
 ]
 
 # A kernel of its own, launched at the start of sculler_run.

@@ -230,7 +230,13 @@ RunResult Cascade::launch(Context& c, const RunPlan& plan, Stage stage,
     return result;
   }
   c.v.cost_ms["cpu"] += outcome->cpu_ms;
-  return result_of(*outcome);
+  result = result_of(*outcome);
+  if (plan.target == Target::kEmu) {
+    std::vector<std::string> sources{"candidate.cu"};  // what the compiler calls the first file
+    for (std::size_t i = 1; i < c.job.files.size(); ++i) sources.push_back(c.job.files[i].name);
+    name_host_calls(result, machine_.lines, variant != nullptr ? *variant : c.candidate, sources);
+  }
+  return result;
 }
 
 bool Cascade::take(Context& c, const RunResult& r, Stage stage) {

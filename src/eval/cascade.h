@@ -20,6 +20,7 @@
 #include "eval/launcher.h"
 #include "eval/noise.h"
 #include "eval/outcome.h"
+#include "eval/source_lines.h"
 #include "eval/spread.h"
 #include "eval/verdict.h"
 
@@ -51,6 +52,7 @@ struct Machine {
   std::string expected_cache;          // folder
   std::map<Target, double> spreads{};  // the margins of comparisons that are recorded (spread.h)
   ClockReader* clocks = nullptr;       // null: not recorded
+  SourceLines* lines = nullptr;        // null: calls in host code have none
   bool weak_checker = false;           // jobs may ask for one (eval/weaken.h)
   int gpu_checks = 1;                  // checks that share the GPUs at once; timings never do
 };

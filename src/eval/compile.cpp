@@ -94,6 +94,8 @@ std::vector<std::string> ToolCompiler::command(const CompileRequest& r) const {
     a.emplace_back("--expt-relaxed-constexpr");
     a.emplace_back("--expt-extended-lambda");
     if (!r.candidate) a.emplace_back("-O3");
+    // Lines of the host code, so that what the emulator finds at a call of it has a place.
+    else if (!r.cubin && !r.stressed) a.insert(a.end(), {"-Xcompiler", "-g1"});
   } else {
     a = {toolchain_.gxx, "-std=c++20", "-O3", "-shared", "-fPIC", "-fno-gnu-unique", "-pthread"};
     a.emplace_back(r.native ? "-march=native" : "-static-libstdc++");

@@ -141,6 +141,8 @@ Result<std::unique_ptr<Service>> Service::make(const Options& options) {
   s->machine.expected_cache = s->cache_folder + "/expected";
   if (auto done = real_files().mkdirs(s->machine.expected_cache); !done) return fail(done.error());
   s->machine.clocks = &s->clocks;
+  s->lines = std::make_unique<ToolLines>(real_processes(), s->sandbox, s->toolchain);
+  s->machine.lines = s->lines.get();
   for (const Target target : {Target::kCpu, Target::kCuda}) {
     const auto known = load_spread(real_files(), s->cache_folder, s->machine_key(target), target);
     if (known) s->machine.spreads[target] = known->fraction;

@@ -49,6 +49,7 @@ class Service {
   std::unique_ptr<LocalLauncher> launcher;
   SourceLinter linter;
   SystemClocks clocks{real_files()};
+  std::unique_ptr<ToolLines> lines;
   std::unique_ptr<Cascade> cascade;
   [[nodiscard]] int workers() const;
   // What this machine's spread on a target is recorded under (spread.h).

@@ -114,6 +114,7 @@ Toolchain find_toolchain() {
     break;
   }
   t.gxx = find_program("g++");
+  t.addr2line = find_program("addr2line");
   Sha256 hash;
   for (const char* tool :
        {"/bin/nvcc", "/bin/ptxas", "/nvvm/bin/cicc", "/bin/cudafe++", "/bin/fatbinary"}) {

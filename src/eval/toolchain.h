@@ -17,6 +17,7 @@ struct Toolchain {
   int nccl_version = 0;                      // NCCL_VERSION_CODE of those headers, 22809
   std::vector<std::string> cutlass_include;  // empty: none found
   std::string gxx;                           // absolute path; empty: none found
+  std::string addr2line;                     // of binutils; empty: host calls have no lines
   std::string fingerprint;                   // changes whenever one of the tools does
 };
 

@@ -105,6 +105,8 @@ class Runner {
     }
     // Kernels that wait for each other must not meet a lazy module load.
     ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    // Whose calls the emulator's libraries name by their place (src/emu/client/site.cpp).
+    ::setenv("SCULLER_CANDIDATE", absolute_path(spec_.candidate).c_str(), 1);
     for (const std::string& path : spec_.libraries) {
       if (::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
         return fault(FaultCode::kEnvironment, 0, dl_error(path));

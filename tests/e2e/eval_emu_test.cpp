@@ -125,6 +125,78 @@ TEST_F(EvalEmuMore, AWrongElementNamesTheStoreThatLeftIt) {
   EXPECT_NE(message.find("9984 instead of"), std::string::npos) << message;
 }
 
+// "candidate.cu:LINE" of the first line that holds `text`.
+std::string place_of(const std::string& source, const std::string& text) {
+  std::istringstream lines(source);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.find(text) != std::string::npos) return "candidate.cu:" + std::to_string(number);
+  }
+  return "nowhere";
+}
+
+TEST_F(EvalEmuMore, CallsOfTheHostAreNamedWithTheirLines) {
+  if (eval::find_toolchain().addr2line.empty()) GTEST_SKIP() << "no addr2line here";
+  const auto plain = job("seeds/copy_engine_pipeline.cu", {"compile", "emulate", "stress"});
+  const auto planted = [&](const std::string& from, const std::string& to, std::string* text) {
+    auto with = plain;
+    *text = with["candidate"]["files"][0]["text"];
+    const auto at = text->find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    if (at != std::string::npos) text->replace(at, from.size(), to);
+    with["candidate"]["files"][0]["text"] = *text;
+    return evaluate_one(with);
+  };
+  std::string text;
+  auto v = planted("GA_TRY(cudaStreamWaitEvent(st->side[d], st->computed[i], 0));", "", &text);
+  EXPECT_EQ(status_of(v), "RACE") << v.dump(2);
+  const std::string copy = place_of(text, "GA_TRY(cudaMemcpyAsync(");
+  EXPECT_EQ(v["where"], copy) << v.dump(2);
+  // Both sides are calls of the host.
+  EXPECT_NE(v["message"].get<std::string>().find("cudaMemcpyAsync (" + copy + ")"),
+            std::string::npos)
+      << v.dump(2);
+  EXPECT_NE(v["message"].get<std::string>().find("cublasGemmEx (" +
+                                                 place_of(text, "GA_TRY(cublasGemmEx(") + ")"),
+            std::string::npos)
+      << v.dump(2);
+  ASSERT_FALSE(v["findings"].empty());
+  EXPECT_EQ(v["findings"][0]["file"], "candidate.cu");
+
+  v = planted("+ 1 + d)", "+ d)", &text);
+  EXPECT_EQ(status_of(v), "INCORRECT") << v.dump(2);
+  EXPECT_EQ(v["where"], place_of(text, "GA_TRY(cudaMemcpyAsync(")) << v.dump(2);
+
+  v = planted("buffers.c[peer]) + offset", "buffers.c[peer]) + shape.s * shape.n", &text);
+  // Refused when it is called, as on hardware.
+  EXPECT_EQ(status_of(v), "LAUNCH_ERROR") << v.dump(2);
+  EXPECT_EQ(v["where"], place_of(text, "GA_TRY(cudaMemcpyAsync(")) << v.dump(2);
+  EXPECT_NE(v["message"].get<std::string>().find("writes outside of an allocation"),
+            std::string::npos)
+      << v.dump(2);
+
+  v = planted("GA_TRY(ncclSend", "if (shape.rank != 0) GA_TRY(ncclSend", &text);
+  EXPECT_EQ(status_of(v), "DEADLOCK") << v.dump(2);
+  EXPECT_EQ(v["where"], place_of(text, "GA_TRY(ncclRecv")) << v.dump(2);
+}
+
+TEST_F(EvalEmuMore, ARefusedLaunchIsNamedWithItsLine) {
+  if (eval::find_toolchain().addr2line.empty()) GTEST_SKIP() << "no addr2line here";
+  auto with = job("seeds/copy_engine_pipeline.cu", {"compile", "emulate"});
+  std::string text = with["candidate"]["files"][0]["text"];
+  const std::string setup = "extern \"C\" int sculler_setup";
+  text.insert(text.find(setup), "static __global__ void wide() {}\n");
+  const std::string run = "const float one = 1.0f, zero = 0.0f;";
+  ASSERT_NE(text.find(run), std::string::npos);
+  text.insert(text.find(run),
+              "wide<<<1, 2048, 0, main_stream>>>();\n  GA_TRY(cudaGetLastError());\n  ");
+  with["candidate"]["files"][0]["text"] = text;
+  const auto v = evaluate_one(with);
+  EXPECT_EQ(status_of(v), "LAUNCH_ERROR") << v.dump(2);
+  EXPECT_EQ(v["where"], place_of(text, "wide<<<")) << v.dump(2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sources, EvalEmu, testing::ValuesIn(sources()), [](const auto& i) {
   std::string name = fs::path(i.param).stem();
   return name;

@@ -21,10 +21,14 @@ using GridId = uint32_t;
 
 // A place in code: resolved to file and line through CodeMap (vm/) when a finding is printed.
 struct CodeRef {
-  uint32_t function =
-      0;  // process-wide index of a decoded function; 0 = none (a copy, a collective, the host)
+  uint32_t function = 0;  // process-wide index of a decoded function; 0 = none; or kHostCode
   uint32_t instruction = 0;
 };
+// `instruction` is then the number of a call in a rank's host code (Machine::host_site).
+inline constexpr uint32_t kHostCode = UINT32_MAX;
+[[nodiscard]] constexpr CodeRef host_code(uint32_t site) {
+  return site == 0 ? CodeRef{} : CodeRef{kHostCode, site};
+}
 
 enum class Access : uint8_t { kLoad, kStore, kAtomic };
 enum class Order : uint8_t { kWeak, kVolatile, kRelaxed, kAcquire, kRelease, kAcqRel, kSeqCst };

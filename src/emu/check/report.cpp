@@ -22,7 +22,8 @@ std::string rank_of(const Finding::Side& side) {
 
 // "ring.cu:84", "cudaMemcpyAsync"
 std::string where(const Finding::Side& side, const SourcePlace& place) {
-  if (place.known()) return place.text();
+  if (place.known() && side.what.empty()) return place.text();
+  if (place.known()) return side.what + " (" + place.text() + ")";
   return side.what.empty() ? std::string("an unknown place") : side.what;
 }
 
@@ -81,11 +82,14 @@ std::string race_advice(const Finding& finding) {
 
 }  // namespace
 
-std::string SourcePlace::text() const { return file + ":" + std::to_string(line); }
+std::string SourcePlace::text() const {
+  return line == 0 ? file : file + ":" + std::to_string(line);
+}
 
 SourcePlace place_of(CodeRef code, const LocateCode& locate) {
   if (code.function == 0 || !locate) return {};
   const Location at = locate(code);
+  if (code.function == kHostCode) return {at.file, 0};
   if (at.line != 0 && !at.file.empty())
     return {at.file.substr(at.file.find_last_of('/') + 1), at.line};
   if (at.ptx_line != 0) return {"PTX of " + at.function, at.ptx_line};

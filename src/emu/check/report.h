@@ -15,9 +15,9 @@ using LocateCode = std::function<Location(CodeRef)>;
 using DescribeAddress = std::function<std::string(Address)>;
 
 struct SourcePlace {
-  std::string file;  // base name; "PTX of <function>" where there is no line information; empty for
-                     // copies and hosts
-  uint32_t line = 0;  // 1-based
+  std::string file;  // base name; "PTX of <function>" where there is no line information; of a call
+                     // in host code "candidate.so+0x1a2b", which the evaluator resolves
+  uint32_t line = 0;  // 1-based; 0: there is none beside `file`
   [[nodiscard]] bool known() const { return !file.empty(); }
   [[nodiscard]] std::string text() const;  // "ring.cu:84"
 };

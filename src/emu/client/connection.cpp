@@ -64,6 +64,7 @@ bool send_request(Connection& c, wire::Op op, std::span<const uint8_t> request, 
   header.op = op;
   header.bytes = static_cast<uint32_t>(request.size());
   header.sequence = ++c.sequence;
+  header.site = call_site();
   std::vector<uint8_t> all(sizeof header + request.size());
   std::memcpy(all.data(), &header, sizeof header);
   if (!request.empty()) std::memcpy(all.data() + sizeof header, request.data(), request.size());

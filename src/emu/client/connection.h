@@ -24,6 +24,12 @@ Connection* connection();
 // Async-signal-safe.
 int any_socket();
 
+// True for the loader's name of the candidate.
+bool is_candidate(const char* path);
+// Offsets in the candidate of the calls that lead here, innermost first; none (0) where the
+// candidate does not call.
+wire::Site call_site();
+
 // Maps the rank's host memory, reserves the device ranges and installs the fault handler
 // (ranges.cpp).
 void set_up_ranges(const wire::HelloReply& world, int host_fd);

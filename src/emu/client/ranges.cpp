@@ -59,11 +59,13 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     Dl_info module{};
     if (::dladdr(reinterpret_cast<void*>(pc), &module) != 0 && module.dli_fname != nullptr) {
       const char* slash = std::strrchr(module.dli_fname, '/');
+      const char* name = slash != nullptr ? slash + 1 : module.dli_fname;
+      if (is_candidate(module.dli_fname)) name = wire::kCandidateName;
+      // One further, as if it were a return address.
       std::snprintf(
           where, sizeof where, "%s in %s+0x%llx",
-          module.dli_sname != nullptr ? module.dli_sname : "code",
-          slash != nullptr ? slash + 1 : module.dli_fname,
-          static_cast<unsigned long long>(pc - reinterpret_cast<uint64_t>(module.dli_fbase)));
+          module.dli_sname != nullptr ? module.dli_sname : "code", name,
+          static_cast<unsigned long long>(pc + 1 - reinterpret_cast<uint64_t>(module.dli_fbase)));
     }
     char line[400];
     const int n =

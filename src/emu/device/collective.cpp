@@ -246,6 +246,7 @@ void Machine::Impl::start_nccl(Op& op) {
         if (same(theirs, request)) continue;
         MachineFault fault;
         fault.kind = MachineFault::Kind::kMismatch;
+        fault.fault.code = host_code(request.site);
         fault.message = "collective call " + std::to_string(sequence + 1) + " of communicator " +
                         std::to_string(comm.id) + " does not match: rank " +
                         std::to_string(comm.world[other]) + " calls " + show(theirs) + ", rank " +
@@ -350,6 +351,7 @@ void Machine::Impl::try_collective(Communicator& comm, uint64_t sequence) {
     MachineFault fault;
     fault.kind = kind;
     fault.cuda_error = kCudaIllegalAddress;
+    fault.fault.code = host_code(parts[i].request.site);
     fault.message = std::move(why);
     break_rank(comm.world[i], std::move(fault));
   };
@@ -369,7 +371,7 @@ void Machine::Impl::try_collective(Communicator& comm, uint64_t sequence) {
     const uint64_t reads = extents(part.request, static_cast<int>(i), n).first;
     std::string error;
     if (!touch(part.world, part.actor, Access::kLoad, part.request.send, reads,
-               name(part.request.kind), &error)) {
+               name(part.request.kind), part.request.site, &error)) {
       return give_up(i, MachineFault::Kind::kBadAccess, error);
     }
     part.input.resize(reads);
@@ -390,7 +392,7 @@ void Machine::Impl::try_collective(Communicator& comm, uint64_t sequence) {
     const uint64_t writes = extents(parts[i].request, static_cast<int>(i), n).second;
     std::string error;
     if (!touch(parts[i].world, parts[i].actor, Access::kStore, parts[i].request.recv, writes,
-               name(parts[i].request.kind), &error)) {
+               name(parts[i].request.kind), parts[i].request.site, &error)) {
       return give_up(i, MachineFault::Kind::kBadAccess, error);
     }
     const std::vector<uint8_t> output = result(parts, i);
@@ -420,6 +422,7 @@ void Machine::Impl::try_pair(Communicator& comm, std::pair<int, int> pair) {
     MachineFault fault;
     if (bytes != recv.count * type_bytes(recv.type)) {
       fault.kind = MachineFault::Kind::kMismatch;
+      fault.fault.code = host_code(recv.site);
       fault.message = "rank " + std::to_string(from.op->rank) + " calls " + show(send) +
                       ", but rank " + std::to_string(to.op->rank) + " calls " + show(recv) +
                       "; the counts must agree";
@@ -429,13 +432,15 @@ void Machine::Impl::try_pair(Communicator& comm, std::pair<int, int> pair) {
     fault.kind = MachineFault::Kind::kBadAccess;
     fault.cuda_error = kCudaIllegalAddress;
     if (!touch(from.op->rank, from.op->stream->actor, Access::kLoad, send.send, bytes, "ncclSend",
-               &fault.message)) {
+               send.site, &fault.message)) {
+      fault.fault.code = host_code(send.site);
       break_rank(from.op->rank, std::move(fault));
       return;
     }
     edge(from.op->stream->actor, to.op->stream->actor);
     if (!touch(to.op->rank, to.op->stream->actor, Access::kStore, recv.recv, bytes, "ncclRecv",
-               &fault.message)) {
+               recv.site, &fault.message)) {
+      fault.fault.code = host_code(recv.site);
       break_rank(to.op->rank, std::move(fault));
       return;
     }

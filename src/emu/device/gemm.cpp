@@ -161,12 +161,14 @@ bool Machine::Impl::run_gemm(const Op& op, const GemmRequest& g, std::string* er
   double beta = g.beta;
   const CudaType scale = g.compute_double ? CudaType::kR64F : CudaType::kR32F;
   if (g.alpha_pointer != 0) {
-    if (!touch(op.rank, actor, Access::kLoad, g.alpha_pointer, bytes_of(scale), kWhat, error))
+    if (!touch(op.rank, actor, Access::kLoad, g.alpha_pointer, bytes_of(scale), kWhat, op.site,
+               error))
       return false;
     alpha = load(scale, g.alpha_pointer);
   }
   if (g.beta_pointer != 0) {
-    if (!touch(op.rank, actor, Access::kLoad, g.beta_pointer, bytes_of(scale), kWhat, error))
+    if (!touch(op.rank, actor, Access::kLoad, g.beta_pointer, bytes_of(scale), kWhat, op.site,
+               error))
       return false;
     beta = load(scale, g.beta_pointer);
   }
@@ -176,10 +178,10 @@ bool Machine::Impl::run_gemm(const Op& op, const GemmRequest& g, std::string* er
     const uint64_t size = bytes_of(type);
     if (rows == ld)
       return touch(op.rank, actor, access, base, static_cast<uint64_t>(rows * columns) * size,
-                   kWhat, error);
+                   kWhat, op.site, error);
     for (int64_t column = 0; column < columns; ++column) {
       if (!touch(op.rank, actor, access, base + static_cast<uint64_t>(column * ld) * size,
-                 static_cast<uint64_t>(rows) * size, kWhat, error)) {
+                 static_cast<uint64_t>(rows) * size, kWhat, op.site, error)) {
         return false;
       }
     }

@@ -31,7 +31,7 @@ int Machine::Impl::capture_work(Host host, StreamState& stream, Work work, const
   }
   if (std::holds_alternative<WaitWork>(work))
     return kCudaSuccess;  // its dependencies were merged already
-  GraphNode node{std::move(work), record, {}, stream.capture_tail};
+  GraphNode node{std::move(work), host.site, record, {}, stream.capture_tail};
   if (record.grid != UINT32_MAX && record.grid < trace.grids.size())
     node.grid = trace.grids[record.grid];
   for (const uint32_t extra : more) {
@@ -227,6 +227,7 @@ Outcome Machine::graph_launch(Host host, GraphExecHandle handle, StreamHandle st
     const int code =
         impl_->enqueue(host, chain, nodes[i].work, record, std::move(dependencies), &op);
     if (code != 0) return {code, 0};
+    op->site = nodes[i].site;
     if (auto* nccl = std::get_if<NcclWork>(&op->work)) impl_->number(*op, *nccl);
     if (crossed[i]) marks[i] = impl_->mark(*chain);
   }

@@ -1,6 +1,8 @@
 // Machine: construction, answers to the server, kernels and modules.
 #include "emu/device/machine.h"
 
+#include <cstdio>
+
 #include "emu/device/state.h"
 
 namespace sculler::emu {
@@ -36,6 +38,33 @@ Machine::~Machine() = default;
 
 Engine& Machine::engine() { return impl_->engine; }
 Memory& Machine::memory() { return impl_->engine.memory(); }
+
+uint32_t Machine::host_site(const Offsets& offsets) {
+  constexpr size_t kMostSites = 1024;  // of a hostile rank; programs have tens
+  if (offsets[0] == 0) return 0;
+  const auto found = impl_->sites.find(offsets);
+  if (found != impl_->sites.end()) return found->second;
+  if (impl_->sites.size() == kMostSites) return 0;
+  const auto number = static_cast<uint32_t>(impl_->sites.size() + 1);
+  impl_->sites.emplace(offsets, number);
+  return number;
+}
+
+Location Machine::locate(CodeRef code) const {
+  if (code.function != kHostCode) return impl_->engine.locate(code);
+  Location out;
+  for (const auto& [offsets, number] : impl_->sites) {
+    if (number != code.instruction) continue;
+    out.file = impl_->config.host_object;
+    for (const uint32_t offset : offsets) {
+      char text[16];
+      if (offset != 0) std::snprintf(text, sizeof text, "+0x%x", offset);
+      if (offset != 0) out.file += text;
+    }
+  }
+  return out;
+}
+
 const MachineConfig& Machine::config() const { return impl_->config; }
 Machine::Progress Machine::run(uint64_t budget) { return impl_->run(budget); }
 

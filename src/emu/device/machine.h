@@ -37,6 +37,7 @@ struct MachineConfig {
   DeviceProperties device{};
   DeviceRates rates{};  // for virtual time (event timing); the prediction has its own
   bool keep_trace = true;
+  std::string host_object;  // what the ranks' host code is called in places
 };
 
 class Machine {
@@ -50,6 +51,14 @@ class Machine {
   [[nodiscard]] Memory& memory();
   [[nodiscard]] const MachineConfig& config() const;
   [[nodiscard]] const DeviceProperties& properties() const { return config().device; }
+
+  // The number of a place in a rank's code, as the rank gave it: offsets in the candidate,
+  // innermost first, zeroes behind the last. 0: none, or one place too many.
+  using Offsets = std::array<uint32_t, 6>;
+  [[nodiscard]] uint32_t host_site(const Offsets& offsets);
+  // As Engine::locate(); of a call in host code the file is "candidate.so+0x1a2b+0x2c3d" and no
+  // line.
+  [[nodiscard]] Location locate(CodeRef code) const;
 
   // ---- Progress
   enum class Progress : uint8_t {

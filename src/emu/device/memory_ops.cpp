@@ -16,7 +16,8 @@ uint64_t span(uint64_t width, uint64_t height, uint64_t pitch) {
 }  // namespace
 
 bool Machine::Impl::touch(int rank_index, ActorId actor, Access access, Address begin,
-                          uint64_t bytes, std::string_view what, std::string* error) {
+                          uint64_t bytes, std::string_view what, uint32_t site,
+                          std::string* error) {
   if (bytes == 0) return true;
   const Memory& memory = engine.memory();
   if (const Finding* finding = memory.check(rank_index, begin, bytes)) {
@@ -28,13 +29,14 @@ bool Machine::Impl::touch(int rank_index, ActorId actor, Access access, Address 
     if (observer != nullptr) {
       Finding copy = *finding;
       copy.now.what = std::string(what);
+      copy.now.code = host_code(site);
       copy.now.access = access;
       observer->finding(std::move(copy));
     }
     return false;
   }
   if (observer != nullptr && !what.empty())
-    observer->range(RangeAccess{actor, access, begin, bytes, {}, what});
+    observer->range(RangeAccess{actor, access, begin, bytes, host_code(site), what});
   return true;
 }
 
@@ -49,13 +51,13 @@ bool Machine::Impl::run_copy(Op& op, CopyRequest& request, std::string* error) {
   const uint64_t width = one_range ? request.width * request.height : request.width;
   for (uint64_t row = 0; row < rows && !request.host_source; ++row) {
     if (!touch(op.rank, op.stream->actor, Access::kLoad, request.source + row * source_pitch, width,
-               kWhat, error)) {
+               kWhat, op.site, error)) {
       return false;
     }
   }
   for (uint64_t row = 0; row < rows && !request.host_destination; ++row) {
     if (!touch(op.rank, op.stream->actor, Access::kStore,
-               request.destination + row * destination_pitch, width, kWhat, error)) {
+               request.destination + row * destination_pitch, width, kWhat, op.site, error)) {
       return false;
     }
   }
@@ -77,7 +79,8 @@ bool Machine::Impl::run_memset(const Op& op, const MemsetRequest& request, std::
   const uint64_t width = rows == 1 ? request.width * request.height : request.width;
   for (uint64_t row = 0; row < rows; ++row) {
     const Address begin = request.destination + row * request.pitch;
-    if (!touch(op.rank, op.stream->actor, Access::kStore, begin, width, "cudaMemsetAsync", error))
+    if (!touch(op.rank, op.stream->actor, Access::kStore, begin, width, "cudaMemsetAsync", op.site,
+               error))
       return false;
     auto* to = static_cast<uint8_t*>(pointer(begin));
     if (request.value_bytes == 1) {

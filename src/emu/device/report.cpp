@@ -59,6 +59,16 @@ std::string Machine::Impl::describe(const Op& op) const {
   return std::visit(Visitor{*this}, op.work);
 }
 
+// Of a group the first call that is not over.
+uint32_t Machine::Impl::site_of(const Op& op) {
+  if (const auto* work = std::get_if<NcclWork>(&op.work)) {
+    for (const NcclTask& task : work->tasks) {
+      if (!task.done && task.request.site != 0) return task.request.site;
+    }
+  }
+  return op.site;
+}
+
 std::string Machine::Impl::why_waiting(const Op& op) const {
   if (!op.running) {
     for (const TokenRef& token : op.dependencies) {
@@ -133,14 +143,16 @@ DeadlockReport Machine::deadlock() const {
     DeadlockReport::Rank out;
     out.rank = r.rank;
     for (const auto& [ticket, state] : impl_->tickets) {
-      if (state.host.rank == r.rank) out.hosts.push_back(state.what);
+      if (state.host.rank != r.rank) continue;
+      out.hosts.push_back(state.what);
+      out.host_code.push_back(host_code(state.host.site));
     }
     for (const auto& [handle, stream] : r.streams) {
       if (stream->queue.empty()) continue;
       const Op& head = *stream->queue.front();
-      out.streams.push_back(DeadlockReport::Stream{stream->index, impl_->describe(head),
-                                                   impl_->why_waiting(head),
-                                                   static_cast<uint32_t>(stream->queue.size())});
+      out.streams.push_back(DeadlockReport::Stream{
+          stream->index, impl_->describe(head), impl_->why_waiting(head),
+          static_cast<uint32_t>(stream->queue.size()), host_code(Impl::site_of(head))});
     }
     report.text += "rank " + std::to_string(r.rank) + ":";
     if (broken(r)) report.text += " broken: " + r.message;

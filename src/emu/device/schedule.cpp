@@ -82,6 +82,7 @@ void Machine::Impl::start(Op& op) {
       fault.rank = op.rank;
       fault.cuda_error = kCudaLaunchFailure;
       fault.fault.kind = Fault::Kind::kLaunch;
+      fault.fault.code = host_code(op.site);
       fault.message = "launch of " + engine.info(kernel->request.kernel).name +
                       " failed: " + grid.error().text();
       break_rank(op.rank, std::move(fault));
@@ -108,6 +109,7 @@ void Machine::Impl::start(Op& op) {
     fault.kind = MachineFault::Kind::kBadAccess;
     fault.rank = op.rank;
     fault.cuda_error = kCudaIllegalAddress;
+    fault.fault.code = host_code(op.site);
     fault.message = std::move(error);
     break_rank(op.rank, std::move(fault));
     return;
@@ -127,42 +129,30 @@ bool Machine::Impl::execute(Op& op, std::string* error) {
             return true;
           },
           [&](WriteValueWork& work) {
-            if (!touch(op.rank, 0, Access::kStore, work.value.address, work.value.bytes, {}, error))
+            if (!touch(op.rank, 0, Access::kStore, work.value.address, work.value.bytes, {},
+                       op.site, error))
               return false;
             if (observer != nullptr) {
               // A system-scope release store: whoever acquires at this address comes after the
               // stream.
               Address lanes[32] = {work.value.address};
-              observer->access(WarpAccess{op.stream->actor,
-                                          Access::kStore,
-                                          Order::kRelease,
-                                          Scope::kSys,
-                                          MemorySpace::kGlobal,
-                                          work.value.bytes,
-                                          1,
-                                          lanes,
-                                          0,
-                                          {}});
+              observer->access(WarpAccess{op.stream->actor, Access::kStore, Order::kRelease,
+                                          Scope::kSys, MemorySpace::kGlobal, work.value.bytes, 1,
+                                          lanes, 0, host_code(op.site)});
             }
             std::memcpy(pointer(work.value.address), &work.value.value, work.value.bytes);
             signal(op, work.value.address, work.value.bytes);
             return true;
           },
           [&](WaitValueWork& work) {
-            if (!touch(op.rank, 0, Access::kLoad, work.value.address, work.value.bytes, {}, error))
+            if (!touch(op.rank, 0, Access::kLoad, work.value.address, work.value.bytes, {}, op.site,
+                       error))
               return false;
             if (observer != nullptr) {
               Address lanes[32] = {work.value.address};
-              observer->access(WarpAccess{op.stream->actor,
-                                          Access::kLoad,
-                                          Order::kAcquire,
-                                          Scope::kSys,
-                                          MemorySpace::kGlobal,
-                                          work.value.bytes,
-                                          1,
-                                          lanes,
-                                          0,
-                                          {}});
+              observer->access(WarpAccess{op.stream->actor, Access::kLoad, Order::kAcquire,
+                                          Scope::kSys, MemorySpace::kGlobal, work.value.bytes, 1,
+                                          lanes, 0, host_code(op.site)});
             }
             signalled(op, work.value);
             return true;

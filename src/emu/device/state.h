@@ -125,6 +125,7 @@ struct Op {
   TokenRef host;      // what the host had done when it asked
   TokenRef ends;      // set when done, where somebody may need it
   Ticket ticket = 0;  // completed with this operation
+  uint32_t site = 0;  // the call that asked for it
   uint32_t trace = UINT32_MAX;
   double start = 0;
   std::vector<uint8_t> result;  // bytes for pageable memory
@@ -165,6 +166,7 @@ struct EventState {
 
 struct GraphNode {
   Work work;
+  uint32_t site = 0;  // the captured call
   TraceOp trace{};
   TraceGrid grid{};  // shape of a kernel
   std::vector<uint32_t> dependencies;
@@ -302,6 +304,7 @@ struct Machine::Impl {
   uint64_t next_handle = 0x5c00'0000'1000;
   Ticket next_ticket = 1;
   uint64_t next_op = 1, next_host_call = 1, next_capture = 1;
+  std::map<Offsets, uint32_t> sites;
   uint32_t next_comm = 1, next_window = 1, next_meeting = 0;
   uint64_t unique_ids = 0;
 
@@ -350,7 +353,7 @@ struct Machine::Impl {
 
   // memory_ops.cpp
   bool touch(int rank, ActorId actor, Access access, Address begin, uint64_t bytes,
-             std::string_view what, std::string* error);
+             std::string_view what, uint32_t site, std::string* error);
   bool run_copy(Op& op, CopyRequest& request, std::string* error);
   bool run_memset(const Op& op, const MemsetRequest& request, std::string* error);
 
@@ -378,8 +381,9 @@ struct Machine::Impl {
   void try_collective(Communicator& comm, uint64_t sequence);
   void try_pair(Communicator& comm, std::pair<int, int> pair);
   void task_done(Op& op, size_t task);
-  std::string why_waiting(const Op& op) const;  // report.cpp
-  std::string describe(const Op& op) const;     // report.cpp
+  std::string why_waiting(const Op& op) const;          // report.cpp
+  std::string describe(const Op& op) const;             // report.cpp
+  [[nodiscard]] static uint32_t site_of(const Op& op);  // report.cpp
 };
 
 [[nodiscard]] inline void* pointer(Address address) {

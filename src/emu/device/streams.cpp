@@ -141,6 +141,7 @@ int Machine::Impl::enqueue(Host host, StreamState* stream, Work work, TraceOp tr
                 : config.rates.launch_s / 4;
   Op* op = push(*stream, std::move(work), std::move(dependencies));
   op->host = host_token(r);
+  op->site = host.site;
   op->start = r.time;
   op->trace = id;
   stream->last_trace = id;

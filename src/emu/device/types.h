@@ -20,6 +20,7 @@ namespace sculler::emu {
 struct Host {
   int rank = 0;
   uint32_t thread = 0;
+  uint32_t site = 0;  // where the call stands in the rank's code: Machine::host_site; 0: unknown
 };
 
 // Handles are opaque 64-bit numbers that a drop-in casts to the library's pointer types. Never an
@@ -143,6 +144,7 @@ struct CollectiveRequest {
   NcclOp op = NcclOp::kSum;
   int peer = 0;
   StreamHandle stream = 0;
+  uint32_t site = 0;  // Host::site of this call, which a group submits later
 };
 
 struct CommInfo {
@@ -193,7 +195,7 @@ struct MachineFault {
   Kind kind = Kind::kKernel;
   int rank = -1;
   int cuda_error = kCudaLaunchFailure;
-  Fault fault{};        // kKernel, kStepLimit, kUnsupported
+  Fault fault{};        // kKernel, kStepLimit, kUnsupported; its code also where a call did it
   std::string message;  // one sentence: what, where, what to do
 };
 
@@ -203,10 +205,12 @@ struct DeadlockReport {
     std::string head;    // "kernel ring, running", "ncclAllGather #3"
     std::string why;     // "waits for rank 1, whose stream 2 is empty"
     uint32_t queued = 0;
+    CodeRef code{};  // the call that asked for the head
   };
   struct Rank {
     int rank = 0;
     std::vector<std::string> hosts;  // one a blocked thread: "cudaStreamSynchronize on stream 1"
+    std::vector<CodeRef> host_code;  // beside hosts: the call
     std::vector<Stream> streams;     // with work only
   };
   std::vector<Rank> ranks;

@@ -9,12 +9,13 @@ namespace {
 
 std::string on_rank(int rank) { return "rank " + std::to_string(rank); }
 
-// "rank 0 at ring.cu:84", "rank 1 in cudaMemcpyAsync"
-std::string by(const Engine& engine, const Finding::Side& side) {
+// "rank 0 at ring.cu:84", "rank 1 in cudaMemcpyAsync at ring.cu:90"
+std::string by(const Machine& machine, const Finding::Side& side) {
   std::string text = on_rank(side.rank);
-  const std::string place = place_of(engine, side.code);
+  const std::string place = place_of(machine, side.code);
   if (!place.empty()) {
     if (side.block >= 0) text += " block " + std::to_string(side.block);
+    if (!side.what.empty()) text += " in " + side.what;
     return text + " at " + place;
   }
   return side.what.empty() ? text : text + " in " + side.what;
@@ -56,9 +57,8 @@ std::optional<verify::Device::Blame> VmDevice::blame(int rank, int set, int buff
   if (unwritten || !writer_of(rank, set, buffer, index, &writer))
     return blame_unwritten(rank, set, buffer, element);
   Blame out;
-  const Engine& engine = machine_.engine();
-  out.where = place_of(engine, writer.code);
-  out.message = position(rank, buffer, element) + " was last written by " + by(engine, writer);
+  out.where = place_of(machine_, writer.code);
+  out.message = position(rank, buffer, element) + " was last written by " + by(machine_, writer);
   if (auto expected = reference_.expected(content, rank, buffer)) {
     const double got =
         sculler_bits_value(sculler_load_bits(at(rank, set, buffer), index, b.dtype), b.dtype);
@@ -73,7 +73,6 @@ std::optional<verify::Device::Blame> VmDevice::blame(int rank, int set, int buff
 
 verify::Device::Blame VmDevice::blame_unwritten(int rank, int set, int buffer, int64_t element) {
   const verify::BufferSpec& b = job_.buffers[static_cast<std::size_t>(buffer)];
-  const Engine& engine = machine_.engine();
   const auto index = static_cast<uint64_t>(element);
   Blame out;
   Finding::Side writer;
@@ -81,9 +80,9 @@ verify::Device::Blame VmDevice::blame_unwritten(int rank, int set, int buffer, i
   for (int step = 1; step < job_.n_ranks; ++step) {
     const int peer = (rank + step) % job_.n_ranks;
     if (!writer_of(peer, set, buffer, index, &writer)) continue;
-    out.where = place_of(engine, writer.code);
+    out.where = place_of(machine_, writer.code);
     out.message = "on " + on_rank(peer) + " that element was last written by " +
-                  by(engine, writer) + ", on " + on_rank(rank) + " by nobody";
+                  by(machine_, writer) + ", on " + on_rank(rank) + " by nobody";
     out.advice = "let " + on_rank(writer.rank) + " store it to " + on_rank(rank) +
                  " as well: check the peer index of that store";
     return out;
@@ -91,8 +90,8 @@ verify::Device::Blame VmDevice::blame_unwritten(int rank, int set, int buffer, i
   // Else the nearest store to the buffer, else any to a buffer of that role in any set.
   const auto take = [&](int owner, int of_set, uint64_t at_element) {
     if (!writer_of(owner, of_set, buffer, at_element, &writer)) return false;
-    out.where = place_of(engine, writer.code);
-    out.message = "the nearest store is that of " + by(engine, writer) + " to " +
+    out.where = place_of(machine_, writer.code);
+    out.message = "the nearest store is that of " + by(machine_, writer) + " to " +
                   position(owner, buffer, static_cast<int64_t>(at_element)) +
                   (of_set == set ? "" : ", set " + std::to_string(of_set));
     out.advice = "check the range and the peers of that store: it leaves out " +
@@ -124,9 +123,9 @@ std::optional<verify::Device::Blame> VmDevice::blame_input(int rank, int set) {
     for (uint64_t e = 0; e < b.elements; ++e) {
       if (!writer_of(rank, set, buffer, e, &writer)) continue;
       Blame out;
-      out.where = place_of(machine_.engine(), writer.code);
+      out.where = place_of(machine_, writer.code);
       out.message = position(rank, buffer, static_cast<int64_t>(e)) + " was written by " +
-                    by(machine_.engine(), writer);
+                    by(machine_, writer);
       return out;
     }
   }

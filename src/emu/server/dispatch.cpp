@@ -81,6 +81,7 @@ struct Server::Serve : Server::ServeMemory {
       rank.report.launch_error = machine.explain(host.rank);
       rank.report.launch_code = outcome.error;
       rank.report.launch_kernel = id;
+      rank.report.launch_site = host.site;
     }
     return answer(outcome);
   }
@@ -199,6 +200,7 @@ struct Server::Serve : Server::ServeMemory {
     request.op = static_cast<NcclOp>(m.reduction);
     request.peer = m.peer;
     request.stream = m.stream;
+    request.site = host.site;
     return answer(machine.nccl_collective(host, request));
   }
   Answer operator()(const wire::NcclAllocate& m) const {

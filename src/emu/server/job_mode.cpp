@@ -269,7 +269,7 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options,
   }
   if (outcome.status == verify::status::kLaunchError) add_launch(machine, server, outcome);
   if (outcome.findings.empty() && observer != nullptr) {
-    outcome.findings = describe(machine.engine(), observer->findings());
+    outcome.findings = describe(machine, observer->findings());
   }
   if (observer != nullptr) outcome.sync_hash = hex(observer->sync_hash());
   outcome.schedule = schedule_text(options.schedule);

@@ -118,6 +118,7 @@ Result<std::unique_ptr<Vm>> make_vm(const VmOptions& options, int n_ranks, bool 
   config.engine.schedule = options.schedule;
   config.engine.step_limit = options.step_limit;
   config.keep_trace = keep_trace;
+  config.host_object = options.host_object;
   auto vm = std::make_unique<Vm>();
   if (options.race || options.init) {
     CheckerConfig checks;

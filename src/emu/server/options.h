@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "emu/check/observer.h"
 #include "emu/device/machine.h"
+#include "emu/wire/op.h"
 
 namespace sculler::emu {
 
@@ -16,8 +17,9 @@ struct VmOptions {
   Schedule schedule{};
   bool race = true, init = true, bounds = true, deadlock = true;
   uint64_t step_limit = 0;
-  uint64_t memory_bytes = uint64_t{4} << 30;  // of a rank's heap
-  std::string profile;                        // path of a hardware profile, empty: H200
+  uint64_t memory_bytes = uint64_t{4} << 30;       // of a rank's heap
+  std::string profile;                             // path of a hardware profile, empty: H200
+  std::string host_object = wire::kCandidateName;  // what calls in host code are said to lie in
 };
 
 // {"schedule":{"kind":"random","seed":7,"delayed_rank":0},"checks":["race","init","bounds","deadlock"],"profile":"...",

@@ -32,6 +32,15 @@ std::string place_in(std::string_view text) {
   return {};
 }
 
+// "candidate.so+0x1a2b" in what a rank says of itself, empty where there is none.
+std::string host_place_in(std::string_view text) {
+  const std::size_t begin = text.find(std::string(wire::kCandidateName) + "+0x");
+  if (begin == std::string_view::npos) return {};
+  const std::size_t digits = text.find('x', begin) + 1;
+  const std::size_t end = text.find_first_not_of("0123456789abcdef", digits);
+  return std::string(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+}
+
 constexpr std::string_view kHarness = "the harness";  // Machine::harness_touch
 
 // Outputs that nobody wrote are told by the comparison, which counts them.
@@ -39,8 +48,8 @@ bool told_elsewhere(const Finding& finding) {
   return finding.kind == Finding::Kind::kUninitialised && finding.now.what == kHarness;
 }
 
-LocateCode locator(const Engine& engine) {
-  return [&engine](CodeRef code) { return engine.locate(code); };
+LocateCode locator(const Machine& machine) {
+  return [&machine](CodeRef code) { return machine.locate(code); };
 }
 
 // The other side is an access that the completion of a rank's stream does not wait for.
@@ -62,8 +71,8 @@ std::string late_text(const Finding& finding, const SourcePlace& before) {
   if (side.block >= 0) text += " block " + std::to_string(side.block);
   if (side.warp >= 0) text += " warp " + std::to_string(side.warp);
   text += side.access == Access::kLoad ? " reads" : " writes";
+  if (!side.what.empty()) text += " in " + side.what;
   if (before.known()) text += " at " + before.text();
-  else if (!side.what.empty()) text += " in " + side.what;
   if (!finding.note.empty()) text += ": " + finding.note;
   if (finding.count > 1) text += ", " + std::to_string(finding.count) + " times";
   return text;
@@ -80,11 +89,11 @@ verify::Outcome make(const char* word, std::string message, std::string advice, 
   return outcome;
 }
 
-verify::Outcome of_finding(const Engine& engine, const Finding& finding, const char* word) {
-  const ReportedFinding text = report(finding, locator(engine));
+verify::Outcome of_finding(const Machine& machine, const Finding& finding, const char* word) {
+  const ReportedFinding text = report(finding, locator(machine));
   const bool late = is_late(finding);
   const SourcePlace& at = late ? text.before : text.now;
-  return make(word, describe(engine, finding).text,
+  return make(word, describe(machine, finding).text,
               late ? "Let each rank's stream wait for what its peers store: a closing barrier or "
                      "flags with release and acquire."
                    : text.advice,
@@ -136,7 +145,7 @@ const char* advice_of(const MachineFault& fault) {
 }
 
 // The first line of a kernel.
-std::string beginning_of(const Engine& engine, KernelId kernel) {
+std::string beginning_of(const Machine& machine, const Engine& engine, KernelId kernel) {
   const std::string& name = engine.info(kernel).name;
   for (uint32_t function = 1;; ++function) {
     CodeRef code{function, 0};
@@ -147,7 +156,7 @@ std::string beginning_of(const Engine& engine, KernelId kernel) {
       ++code.instruction;
       at = engine.locate(code);
     }
-    return place_of(engine, at.line != 0 ? code : CodeRef{function, 0});
+    return place_of(machine, at.line != 0 ? code : CodeRef{function, 0});
   }
 }
 
@@ -278,13 +287,13 @@ std::string schedule_text(const Schedule& schedule) {
   return "?";
 }
 
-std::string place_of(const Engine& engine, CodeRef code) {
-  const SourcePlace place = place_of(code, locator(engine));
+std::string place_of(const Machine& machine, CodeRef code) {
+  const SourcePlace place = place_of(code, locator(machine));
   return place.known() ? place.text() : std::string();
 }
 
-verify::FindingText describe(const Engine& engine, const Finding& finding) {
-  const ReportedFinding reported = report(finding, locator(engine));
+verify::FindingText describe(const Machine& machine, const Finding& finding) {
+  const ReportedFinding reported = report(finding, locator(machine));
   verify::FindingText text;
   text.kind = reported.kind;
   text.rank = reported.rank;
@@ -296,47 +305,47 @@ verify::FindingText describe(const Engine& engine, const Finding& finding) {
   return text;
 }
 
-std::vector<verify::FindingText> describe(const Engine& engine,
+std::vector<verify::FindingText> describe(const Machine& machine,
                                           const std::vector<Finding>& findings) {
   std::vector<verify::FindingText> texts;
   for (const Finding& finding : findings) {
     if (texts.size() == kMaxFindings) break;
     if (told_elsewhere(finding)) continue;
-    texts.push_back(describe(engine, finding));
+    texts.push_back(describe(machine, finding));
   }
   return texts;
 }
 
 std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
                                      const Server& server, int n_ranks) {
-  const Engine& engine = machine.engine();
   static const std::vector<Finding> kNone;
   const std::vector<Finding>& findings = observer != nullptr ? observer->findings() : kNone;
   const auto finish = [&](verify::Outcome outcome) {
-    outcome.findings = describe(engine, findings);
+    outcome.findings = describe(machine, findings);
     return outcome;
   };
   if (const Finding* f = uninitialised_first(machine.memory(), findings))
-    return finish(of_finding(engine, *f, status::kUninitialised));
+    return finish(of_finding(machine, *f, status::kUninitialised));
   if (const Finding* f = first_of(findings, {Finding::Kind::kRace, Finding::Kind::kRelaxedOrder})) {
-    return finish(of_finding(engine, *f, status::kRace));
+    return finish(of_finding(machine, *f, status::kRace));
   }
   for (int r = 0; r < n_ranks; ++r) {
     const RankReport& report = server.report(r);
     if (!report.host_access.empty()) {
       return finish(make(status::kCrash, "rank " + std::to_string(r) + ": " + report.host_access,
-                         "device memory is out of the host's reach: use cudaMemcpy", r, ""));
+                         "device memory is out of the host's reach: use cudaMemcpy", r,
+                         host_place_in(report.host_access)));
     }
   }
   if (!machine.faults().empty()) {
     const MachineFault& fault = machine.faults().front();
     return finish(make(status_of(fault),
                        fault.message.empty() ? fault.fault.message : fault.message,
-                       advice_of(fault), fault.rank, place_of(engine, fault.fault.code)));
+                       advice_of(fault), fault.rank, place_of(machine, fault.fault.code)));
   }
   if (const Finding* f = first_of(findings, {Finding::Kind::kBounds, Finding::Kind::kWrongRank,
                                              Finding::Kind::kUseAfterFree})) {
-    return finish(of_finding(engine, *f, status::kOutOfBounds));
+    return finish(of_finding(machine, *f, status::kOutOfBounds));
   }
   for (int r = 0; r < n_ranks; ++r) {
     const RankReport& report = server.report(r);
@@ -353,10 +362,10 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
     }
   }
   if (const Finding* f = first_of(findings, {Finding::Kind::kUninitialised})) {
-    return finish(of_finding(engine, *f, status::kUninitialised));
+    return finish(of_finding(machine, *f, status::kUninitialised));
   }
   if (const Finding* f = first_of(findings, {Finding::Kind::kMisaligned, Finding::Kind::kMisuse})) {
-    return finish(of_finding(engine, *f, status::kLaunchError));
+    return finish(of_finding(machine, *f, status::kLaunchError));
   }
   return std::nullopt;
 }
@@ -365,18 +374,27 @@ void add_launch(const Machine& machine, const Server& server, verify::Outcome& o
   if (outcome.rank < 0) return;
   const RankReport& report = server.report(outcome.rank);
   const std::string why = readable(report.launch_error);
-  if (why.empty() || report.launch_code == 0) return;
+  if (why.empty() || report.launch_code == 0) {
+    const std::string other = readable(report.failed_call);
+    const std::string at = place_of(machine, host_code(report.failed_site));
+    if (at.empty() || other.empty()) return;
+    outcome.message += ": " + other;
+    outcome.where = at;
+    outcome.advice = "correct the arguments of that call, or what it is called after";
+    return;
+  }
   if (outcome.message.find(why) == std::string::npos) outcome.message += ": " + why;
   const Engine& engine = const_cast<Machine&>(machine).engine();
-  if (outcome.where.empty()) outcome.where = beginning_of(engine, report.launch_kernel);
+  const std::string call = place_of(machine, host_code(report.launch_site));
+  if (!call.empty()) outcome.where = call;
+  if (outcome.where.empty()) outcome.where = beginning_of(machine, engine, report.launch_kernel);
   outcome.advice = launch_advice(report.launch_code, engine.config().limits);
 }
 
 verify::Outcome deadlock(Machine& machine, const Observer* observer) {
   const DeadlockReport report = machine.deadlock();
-  const Engine& engine = machine.engine();
   const DeadlockText warps =
-      explain_deadlock(report.warps, locator(engine),
+      explain_deadlock(report.warps, locator(machine),
                        [&machine](Address address) { return machine.memory().describe(address); });
   verify::Outcome outcome =
       make(status::kDeadlock, "", "Find who should have signalled, arrived or called, and did not.",
@@ -398,23 +416,33 @@ verify::Outcome deadlock(Machine& machine, const Observer* observer) {
     if (warps.at.known()) outcome.where = warps.at.text();
   }
   for (const StuckWarps& group : warps.groups) add(group.rank, readable(group.text), group.at);
+  const auto at_call = [&machine](CodeRef code) {
+    const std::string place = place_of(machine, code);
+    return place.empty() ? place : " (" + place + ")";
+  };
   for (const DeadlockReport::Rank& r : report.ranks) {
-    for (const std::string& host : r.hosts) {
-      std::string text = "rank " + std::to_string(r.rank) + " host: " + host;
+    for (std::size_t i = 0; i < r.hosts.size(); ++i) {
+      std::string text =
+          "rank " + std::to_string(r.rank) + " host: " + r.hosts[i] + at_call(r.host_code[i]);
+      // What the host waits for is the place to look at, where a call of the candidate asked for
+      // it.
+      SourcePlace at = place_of(r.host_code[i], locator(machine));
       for (const DeadlockReport::Stream& s : r.streams) {
-        text += "; stream " + std::to_string(s.index) + ": " + readable(s.head) +
+        text += "; stream " + std::to_string(s.index) + ": " + readable(s.head) + at_call(s.code) +
                 (s.why.empty() ? "" : ", " + readable(s.why));
+        if (const SourcePlace head = place_of(s.code, locator(machine)); head.known()) at = head;
       }
       if (outcome.message.empty()) {
         outcome.message = text;
         outcome.rank = r.rank;
+        if (at.known()) outcome.where = at.text();
       }
-      add(r.rank, std::move(text), {});
+      add(r.rank, std::move(text), at);
     }
   }
   if (outcome.message.empty()) outcome.message = report.text.substr(0, report.text.find('\n'));
   if (observer != nullptr) {
-    for (verify::FindingText& text : describe(engine, observer->findings()))
+    for (verify::FindingText& text : describe(machine, observer->findings()))
       outcome.findings.push_back(std::move(text));
   }
   return outcome;

@@ -12,13 +12,14 @@
 
 namespace sculler::emu {
 
-// "ring.cu:84", or the PTX line where there is no source line, or empty for code that is none.
-std::string place_of(const Engine& engine, CodeRef code);
+// "ring.cu:84", or the PTX line where there is no source line, "candidate.so+0x1a2b" for a call in
+// host code, or empty for code that is none.
+std::string place_of(const Machine& machine, CodeRef code);
 // The checker's own accesses (Machine::harness_touch).
 bool by_harness(const Finding::Side& side);
 // One finding: who, where, against whom, what to do.
-verify::FindingText describe(const Engine& engine, const Finding& finding);
-std::vector<verify::FindingText> describe(const Engine& engine,
+verify::FindingText describe(const Machine& machine, const Finding& finding);
+std::vector<verify::FindingText> describe(const Machine& machine,
                                           const std::vector<Finding>& findings);
 
 // The emulator's own verdict on what ran until now: races before faults before what libraries
@@ -29,7 +30,8 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
 // The read of memory that nobody ever writes properly, where that comes before the races and faults
 // that it leads to; null where there is none.
 const Finding* uninitialised_first(const Memory& memory, const std::vector<Finding>& findings);
-// Adds what the machine knows of the launch behind a LAUNCH_ERROR that a rank has told of.
+// Adds what the machine knows of the launch, or other call, behind a LAUNCH_ERROR that a rank has
+// told of.
 void add_launch(const Machine& machine, const Server& server, verify::Outcome& outcome);
 // Nothing can go on any more.
 verify::Outcome deadlock(Machine& machine, const Observer* observer);

@@ -117,7 +117,9 @@ int run_programs(const RunOptions& options) {
                  dir.c_str());
     return 2;
   }
-  auto vm = make_vm(options.vm, options.n_ranks, false);
+  VmOptions vm_options = options.vm;
+  vm_options.host_object = std::filesystem::path(options.command.front()).filename().string();
+  auto vm = make_vm(vm_options, options.n_ranks, false);
   if (!vm) {
     std::fprintf(stderr, "sculler-vm: %s\n", vm.error().text().c_str());
     return 2;

@@ -234,12 +234,17 @@ void Server::serve(int rank, uint32_t thread) {
     drop(rank, "a request before the greeting");
     return;
   }
-  Answer answer = dispatch({rank, thread}, header, body);
+  Answer answer = dispatch({rank, thread, machine_.host_site(header.site)}, header, body);
   if (c.state == Channel::State::kClosed) return;
   if (answer.malformed) {
     drop(rank, "a request whose fields are wrong (operation " +
                    std::to_string(static_cast<int>(header.op)) + ")");
     return;
+  }
+  const int error = answer.outcome.error;
+  if (error != 0 && error != kCudaNotReady && header.site[0] != 0) {
+    r.report.failed_call = machine_.explain(rank);
+    r.report.failed_site = machine_.host_site(header.site);
   }
   if (answer.silent) {
     c.state = Channel::State::kHelper;

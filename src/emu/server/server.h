@@ -43,6 +43,9 @@ struct RankReport {
   std::string launch_error;    // the sentence behind the last launch that failed
   int launch_code = 0;         // its cudaError, 0: none failed
   KernelId launch_kernel = 0;  // what it was to launch
+  uint32_t launch_site = 0;    // and where (Machine::host_site)
+  std::string failed_call;     // the sentence behind the candidate's last call that failed at once
+  uint32_t failed_site = 0;
 };
 
 class Server {

@@ -19,7 +19,7 @@
 namespace sculler::emu::wire {
 
 inline constexpr uint32_t kMagic = 0x314d5653;  // "SVM1"
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr uint32_t kPieceBytes = 64 << 10;
 inline constexpr uint32_t kChunkBytes = 4 << 20;         // of a pageable copy
 inline constexpr uint32_t kMaxMessageBytes = 32u << 20;  // a module's PTX is the largest
@@ -89,14 +89,20 @@ enum class Op : uint16_t {
   kGemm = 176,
 };
 
+// Where the candidate made the call: offsets of return addresses in its shared object, innermost
+// first, 0 behind the last. What the rank says of itself: the VM keeps and prints numbers.
+inline constexpr const char* kCandidateName = "candidate.so";
+using Site = std::array<uint32_t, 6>;
+
 struct Header {
   uint32_t magic = kMagic;
   Op op = Op::kHello;
   uint16_t reserved = 0;
   uint32_t bytes = 0;
   uint32_t sequence = 0;
+  Site site{};
 };
-static_assert(sizeof(Header) == 16);
+static_assert(sizeof(Header) == 40);
 
 // `status` is 0 or a code of the library that was called: cudaError_t, ncclResult_t from kUniqueId
 // on, cublasStatus_t for kGemm. A failure's only field is one sentence (FailureReply) that says

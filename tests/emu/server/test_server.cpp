@@ -216,8 +216,8 @@ TEST_F(ServerTest, AWaitThatNothingCanEndIsStuck) {
 
 TEST_F(ServerTest, ARankThatBreaksTheProtocolIsDroppedAndTheOtherGoesOn) {
   const std::vector<std::vector<uint8_t>> nonsense = {
-      std::vector<uint8_t>(64, 0xff),  // no magic
-      std::vector<uint8_t>(16, 0),     // all zero
+      std::vector<uint8_t>(64, 0xff),                 // no magic
+      std::vector<uint8_t>(sizeof(wire::Header), 0),  // all zero
   };
   for (const auto& bytes : nonsense) {
     start(2);
