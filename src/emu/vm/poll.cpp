@@ -15,7 +15,7 @@ uint64_t mix(uint64_t h, uint64_t v) {
   return h ^ h >> 29;
 }
 uint64_t digest(uint64_t h, const uint8_t* p, size_t n) {
-  uint64_t a = h, b = ~h;
+  uint64_t a = h, b = mix(h, n + 1);
   size_t k = 0;
   for (; k + 16 <= n; k += 16) {
     uint64_t v[2];
@@ -24,7 +24,8 @@ uint64_t digest(uint64_t h, const uint8_t* p, size_t n) {
     b = mix(b, v[1]);
   }
   for (; k < n; ++k) a = mix(a, p[k]);
-  return mix(a, b);
+  // What came before goes in once more: an empty bank must not make it cancel out.
+  return mix(mix(mix(h, n), a), b);
 }
 uint64_t state_digest(const Warp& w) {
   uint64_t h = digest(1, w.bank32.data(), w.bank32.size());

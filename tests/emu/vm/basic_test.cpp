@@ -273,6 +273,51 @@ TEST(Stall, PollingThroughBlockBarriers) {
   EXPECT_EQ(out[63], 4);
 }
 
+// Eight looks at a word that never changes, counted in a register: an end, not a deadlock.
+TEST(Stall, WaitsBoundedByACountEnd) {
+  const std::string text = R"(.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry give_up(.param .u64 word)
+{
+  .reg .pred %p<5>;
+  .reg .b32 %r<5>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [word];
+  cvta.to.global.u64 %rd2, %rd1;
+  mov.u32 %r1, %tid.x;
+  setp.ne.s32 %p1, %r1, 0;
+  bar.sync 0;
+  @%p1 bra $DONE;
+  ld.acquire.sys.b32 %r2, [%rd2];
+  mov.u32 %r3, 0;
+$LOOP:
+  ld.acquire.sys.b32 %r4, [%rd2];
+  setp.eq.s32 %p2, %r4, %r2;
+  add.s32 %r3, %r3, 1;
+  setp.lt.u32 %p3, %r3, 8;
+  and.pred %p4, %p2, %p3;
+  @%p4 bra $LOOP;
+$DONE:
+  bar.sync 0;
+  ret;
+}
+)";
+  for (const auto kind : {ScheduleKind::kRoundRobin, ScheduleKind::kRandom, ScheduleKind::kPriority,
+                          ScheduleKind::kDelayRank}) {
+    for (const unsigned threads : {32u, 256u}) {
+      EngineConfig config;
+      config.schedule.kind = kind;
+      Job job(config);
+      auto module = job.engine->load(0, text);
+      ASSERT_TRUE(module) << module.error().message;
+      job.modules = {*module};
+      job.launch(0, "give_up", 4, threads, job.allocate<uint32_t>(1));
+      EXPECT_EQ(job.finish(100'000), Engine::Stop::kIdle) << static_cast<int>(kind);
+    }
+  }
+}
+
 TEST(Stall, WaitsBoundedByTheClockEnd) {
   Job job;
   job.load("basic.ptx");
