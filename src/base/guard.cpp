@@ -71,6 +71,9 @@ void run_guarded(const char* name, const std::function<void()>& after) {
     end_as(status);
   } else {
     ::close(life[1]);
+    // Who kills the pair stops it first, so that it starts nothing more (kill_tree). Where that one
+    // dies in between, the guardian dies of it, and this process must wake up to see that.
+    ::prctl(PR_SET_PDEATHSIG, SIGCONT);
     (void)become_subreaper();
     std::thread([watched = life[0], after] {
       char byte = 0;

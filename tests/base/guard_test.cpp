@@ -98,6 +98,17 @@ TEST(Guard, AKilledGuardianLeavesNothing) {
   EXPECT_TRUE(all_dead_soon(g.pids));
 }
 
+// Who kills a tree stops it first; where that one dies in between, its guardian dies of it.
+TEST(Guard, AKilledGuardianOfAStoppedTreeLeavesNothing) {
+  const Guarded g = start_guarded();
+  ASSERT_EQ(g.pids.size(), 5u);
+  ASSERT_EQ(::kill(g.guardian, SIGSTOP), 0);
+  for (const pid_t pid : g.pids) ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  ASSERT_EQ(::kill(g.guardian, SIGKILL), 0);
+  (void)status_of(g.guardian);
+  EXPECT_TRUE(all_dead_soon(g.pids));
+}
+
 TEST(Guard, ASignalIsPassedOn) {
   const Guarded g = start_guarded();
   ASSERT_EQ(g.pids.size(), 5u);
