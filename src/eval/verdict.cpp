@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "base/status_words.h"
 
 namespace sculler::eval {
 namespace {
@@ -13,45 +14,53 @@ struct Advice {
   std::string_view status, text;
 };
 
-constexpr std::array<Advice, 18> kAdvice{{
-    {"PASSED", ""},
-    {"LINT_ERROR",
+constexpr std::array<Advice, status::kAll.size()> kAdvice{{
+    {status::kPassed, ""},
+    {status::kLintError,
      "Correct the line named in the message; text outside of the evolve blocks must stay as it "
      "was."},
-    {"COMPILE_ERROR", "Correct the first error; later ones often follow from it."},
-    {"LAUNCH_ERROR",
+    {status::kCompileError, "Correct the first error; later ones often follow from it."},
+    {status::kLaunchError,
      "Check the launch configuration and the return code of every call in sculler_setup and "
      "sculler_run."},
-    {"UNSUPPORTED", "Use a supported instruction or call instead, or evaluate on the cuda target."},
-    {"INCORRECT",
+    {status::kUnsupported,
+     "Use a supported instruction or call instead, or evaluate on the cuda target."},
+    {status::kIncorrect,
      "Compare the element named in the message with the reference: indices, missing waits and "
      "precision."},
-    {"RACE",
+    {status::kRace,
      "Order the two accesses: a barrier or a signal with release and acquire between them, between "
      "these ranks."},
-    {"DEADLOCK",
+    {status::kDeadlock,
      "Find who must signal the wait named in the message; keep the grid within what can be "
      "resident."},
-    {"HANG",
+    {status::kHang,
      "Something waits for ever: bound every spin, and check that each wait has exactly one "
      "signal."},
-    {"UNINITIALISED",
+    {status::kUninitialised,
      "Write the memory named in the message before it is read, or wait for the rank that writes "
      "it."},
-    {"OUT_OF_BOUNDS",
+    {status::kOutOfBounds,
      "Check the index at the place named in the message against the buffer's size, ragged ends "
      "included."},
-    {"TIMEOUT", "Do less work an iteration, or look for a loop that does not end at this size."},
-    {"OOM", "Allocate less: the buffers of all sets are there already; keep scratch memory small."},
-    {"CRASH",
+    {status::kTimeout,
+     "Do less work an iteration, or look for a loop that does not end at this size."},
+    {status::kOom,
+     "Allocate less: the buffers of all sets are there already; keep scratch memory small."},
+    {status::kCrash,
      "A rank died: look for a wild host pointer, an assertion or an unchecked return code."},
-    {"IMPLAUSIBLE",
+    {status::kImplausible,
      "The time is below what the hardware's rates allow: some of the work is not done."},
-    {"CHEAT",
+    {status::kCheat,
      "Do the whole work of each iteration inside sculler_run, from the inputs of that iteration."},
-    {"AMBIGUOUS", "The difference is within the machine's noise; look for a larger gain."},
-    {"INTERNAL", "The evaluator failed, not the candidate: look at the message and try again."},
+    {status::kAmbiguous, "The difference is within the machine's noise; look for a larger gain."},
+    {status::kInternal,
+     "The evaluator failed, not the candidate: look at the message and try again."},
 }};
+static_assert(std::all_of(status::kAll.begin(), status::kAll.end(), [](std::string_view word) {
+  return std::any_of(kAdvice.begin(), kAdvice.end(),
+                     [&](const Advice& entry) { return entry.status == word; });
+}));
 
 nlohmann::json interval_json(const Interval& value) {
   return {{"median", value.median}, {"low", value.low}, {"high", value.high}};
@@ -75,10 +84,7 @@ std::string_view default_advice(std::string_view status) {
   return "";
 }
 
-bool is_status(std::string_view status) {
-  return std::any_of(kAdvice.begin(), kAdvice.end(),
-                     [&](const Advice& a) { return a.status == status; });
-}
+bool is_status(std::string_view status) { return status::is_word(status); }
 
 std::string print_verdict(const Verdict& v) {
   nlohmann::json object{

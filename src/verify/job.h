@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/status_words.h"
 #include "sculler/candidate.h"
 #include "sculler/fill.h"
 
@@ -19,23 +20,7 @@ enum class Target : uint8_t { kCuda, kEmu, kCpu };
 enum class Mode : uint8_t { kCheck, kBench };
 enum class Role : uint8_t { kInput, kOutput, kInOut, kScratch };
 
-// The words of docs/statuses.md that the trusted process can give.
-namespace status {
-inline constexpr const char* kPassed = "PASSED";
-inline constexpr const char* kLaunchError = "LAUNCH_ERROR";
-inline constexpr const char* kUnsupported = "UNSUPPORTED";
-inline constexpr const char* kIncorrect = "INCORRECT";
-inline constexpr const char* kRace = "RACE";
-inline constexpr const char* kDeadlock = "DEADLOCK";
-inline constexpr const char* kHang = "HANG";
-inline constexpr const char* kUninitialised = "UNINITIALISED";
-inline constexpr const char* kOutOfBounds = "OUT_OF_BOUNDS";
-inline constexpr const char* kTimeout = "TIMEOUT";
-inline constexpr const char* kOom = "OOM";
-inline constexpr const char* kCrash = "CRASH";
-inline constexpr const char* kCheat = "CHEAT";
-inline constexpr const char* kInternal = "INTERNAL";
-}  // namespace status
+namespace status = sculler::status;
 
 struct BufferSpec {
   std::string name;
