@@ -13,12 +13,13 @@ ALLOWED = {
     "source": ["base", "directive"],
     "store": ["base"],
     "llm": ["base"],
+    "agent": ["base", "task", "directive", "source", "llm"],
     "rank": ["base"],
     "verify": ["base", "rank"],
     "emu": ["base", "task", "rank", "verify"],
     "eval": ["base", "task", "directive", "source", "rank", "verify"],
-    "search": ["base", "task", "directive", "source", "store", "llm"],
-    "cli": ["base", "task", "directive", "source", "store", "llm", "search", "eval"],
+    "search": ["base", "task", "directive", "source", "store", "llm", "agent"],
+    "cli": ["base", "task", "directive", "source", "store", "llm", "agent", "search", "eval"],
 }
 # Within emu: the order of its rooms.
 EMU = {

@@ -53,6 +53,23 @@ std::string findings_text(const nlohmann::json& object) {
   return dump_json(kept);
 }
 
+// What the predicted iteration did when, for those who propose what comes next.
+nlohmann::json timeline_of(const nlohmann::json& list) {
+  nlohmann::json out = nlohmann::json::array();
+  if (!list.is_array()) return out;
+  for (const auto& op : list) {
+    if (out.size() == 96) break;
+    if (!op.is_object()) continue;
+    out.push_back({{"rank", int_or(op, "rank", 0)},
+                   {"stream", int_or(op, "stream", 0)},
+                   {"what", bounded(op, "what", 120)},
+                   {"start_us", number_or(op, "start_us", 0)},
+                   {"end_us", number_or(op, "end_us", 0)},
+                   {"bound", bounded(op, "bound", 20)}});
+  }
+  return out;
+}
+
 void read_iterations(const nlohmann::json& object, RunResult& out) {
   const auto* list = find_member(object, "iterations");
   if (list == nullptr || !list->is_array()) return;
@@ -117,6 +134,8 @@ RunResult parse_result(std::string_view line) {
       }
     }
     if (prediction.latency_us > 0) out.predicted = std::move(prediction);
+    if (const auto* timeline = find_member(*p, "timeline"))
+      out.trace = dump_json({{"timeline", timeline_of(*timeline)}});
   }
   if (const auto* notes = find_member(object, "notes"); notes != nullptr && notes->is_array()) {
     for (const auto& note : *notes) {

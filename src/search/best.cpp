@@ -69,8 +69,7 @@ Status write_best(Files& files, const std::string& folder, const Summary& summar
   for (const auto& [name, value] : best.candidate.defines) defines[name] = value;
   auto verdict = parse_json(best.verdict_text, "verdict");
   if (!verdict) return fail(verdict.error());
-  const std::vector<std::pair<std::string, std::string>> all = {
-      {best.candidate.source->file_name, best.candidate.source->text},
+  std::vector<std::pair<std::string, std::string>> all = {
       {"directive.json", pretty_json(best.candidate.source->has_directive
                                          ? directive::to_json(best.candidate.source->directive)
                                          : nlohmann::json::object()) +
@@ -78,6 +77,7 @@ Status write_best(Files& files, const std::string& folder, const Summary& summar
       {"defines.json", pretty_json(defines) + "\n"},
       {"verdict.json", pretty_json(*verdict) + "\n"},
       {"README.md", readme(summary, context)}};
+  for (const auto& file : best.candidate.source->files) all.emplace_back(file.name, file.text);
   for (const auto& [name, text] : all) {
     if (auto ok = files.write_atomic(join_path(folder, name), text); !ok) return ok;
   }

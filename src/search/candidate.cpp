@@ -23,6 +23,9 @@ Result<std::shared_ptr<const Source>> make_source(std::string name, std::string 
   out->file_name = out->path.ends_with(".cpp") ? "candidate.cpp" : "candidate.cu";
   out->text = std::move(text);
   out->sha256 = sha256_hex(out->text);
+  auto files = source::split_bundle(out->text, out->file_name, out->path);
+  if (!files) return fail(files.error());
+  out->files = std::move(*files);
   auto directive = directive::from_source(out->text, out->path);
   if (!directive) return fail(directive.error());
   out->has_directive = directive->has_value();

@@ -178,15 +178,17 @@ Result<std::optional<Answer>> ProcessEvaluator::next(int64_t timeout_ms) {
     if (auto ok = ensure_started(); !ok) return fail(ok.error());
     pump_out();
     const int64_t left_ms = std::max<int64_t>(0, (end - clock_.now_ns()) / 1'000'000);
-    pollfd polls[2] = {{child_->stdout_fd(), POLLIN, 0},
-                       {out_.empty() ? -1 : child_->stdin_fd(), POLLOUT, 0}};
-    const int ready = ::poll(polls, 2, static_cast<int>(std::min<int64_t>(left_ms, 1 << 30)));
+    pollfd polls[3] = {{child_->stdout_fd(), POLLIN, 0},
+                       {out_.empty() ? -1 : child_->stdin_fd(), POLLOUT, 0},
+                       {wake_fd_, POLLIN, 0}};
+    const int ready = ::poll(polls, 3, static_cast<int>(std::min<int64_t>(left_ms, 1 << 30)));
     if (ready == 0) {
       if (clock_.now_ns() - last_sign_ns_ > stall_ms_ * 1'000'000) died();
       return std::optional<Answer>();
     }
     if (ready < 0 && errno == EINTR) return std::optional<Answer>();
     if (polls[0].revents != 0) take_in();
+    else if (polls[2].revents != 0) return std::optional<Answer>();
   }
 }
 

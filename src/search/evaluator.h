@@ -28,6 +28,8 @@ class Evaluator {
   [[nodiscard]] virtual Status submit(const std::string& id, std::string line) = 0;
   // The next verdict; empty after `timeout_ms` without one. Fails where the evaluator cannot go on.
   [[nodiscard]] virtual Result<std::optional<Answer>> next(int64_t timeout_ms) = 0;
+  // next() ends early, without a verdict, while this descriptor is readable; -1: none.
+  virtual void set_wake_fd(int /*fd*/) {}
 };
 
 // Answers at the next call of next(), in order of submission.
@@ -55,6 +57,7 @@ class ProcessEvaluator final : public Evaluator {
   ~ProcessEvaluator() override;
   [[nodiscard]] Status submit(const std::string& id, std::string line) override;
   [[nodiscard]] Result<std::optional<Answer>> next(int64_t timeout_ms) override;
+  void set_wake_fd(int fd) override { wake_fd_ = fd; }
   // An evaluator that owes verdicts and gives none for this long counts as dead.
   void set_stall_ms(int64_t ms) { stall_ms_ = ms; }
   [[nodiscard]] int restarts() const { return restarts_; }
@@ -72,6 +75,7 @@ class ProcessEvaluator final : public Evaluator {
   SpawnOptions command_;
   std::string log_path_;
   std::unique_ptr<Child> child_;
+  int wake_fd_ = -1;
   std::map<std::string, std::string> open_;  // job → line
   std::deque<std::string> order_;            // of open jobs, for sending anew
   std::string out_, in_;

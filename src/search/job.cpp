@@ -29,6 +29,9 @@ std::string job_id(const JobFrame& frame, const Candidate& candidate) {
 std::string job_line(const JobFrame& frame, const Candidate& candidate, std::string_view id) {
   nlohmann::json defines = nlohmann::json::object();
   for (const auto& [name, value] : candidate.defines) defines[name] = value;
+  nlohmann::json files = nlohmann::json::array();
+  for (const auto& file : candidate.source->files)
+    files.push_back({{"name", file.name}, {"text", file.text}});
   nlohmann::json job{{"version", 1},
                      {"job", id},
                      {"task", frame.task},
@@ -36,8 +39,7 @@ std::string job_line(const JobFrame& frame, const Candidate& candidate, std::str
                      {"profile", frame.profile},
                      {"n_ranks", frame.n_ranks},
                      {"candidate",
-                      {{"files", nlohmann::json::array({{{"name", candidate.source->file_name},
-                                                         {"text", candidate.source->text}}})},
+                      {{"files", std::move(files)},
                        {"defines", std::move(defines)},
                        {"directive", candidate.source->has_directive
                                          ? directive::to_json(candidate.source->directive)

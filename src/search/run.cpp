@@ -75,6 +75,7 @@ Status Run::start(Candidate candidate, const JobFrame& frame, bool confirmation)
   program.parent = candidate.parent;
   program.name = candidate.source->name;
   program.origin = candidate.origin;
+  program.plan = candidate.why;
   program.directive = candidate.source->has_directive
                           ? dump_json(directive::to_json(candidate.source->directive))
                           : std::string();
@@ -100,6 +101,7 @@ Status Run::start(Candidate candidate, const JobFrame& frame, bool confirmation)
   }
   std::string line = job_line(frame, flight.candidate, job);
   flights_.emplace(job, std::move(flight));
+  if (tape != nullptr && tape->replaying()) return {};
   return evaluator_.submit(job, std::move(line));
 }
 
@@ -124,6 +126,10 @@ Status Run::finish(const std::string& job, std::string text, bool known) {
     if (!added) return fail(added.error());
     hold_point("evaluation");
     if (auto ok = store_.commit(); !ok) return ok;
+    if (tape != nullptr && !tape->replaying()) {
+      if (auto ok = tape->keep_verdict(job, text); !ok) return ok;
+      if (auto ok = tape->took({llm::Taken::Kind::kVerdict, job}); !ok) return ok;
+    }
   }
   consider(flight, *verdict, text);
   return {};
@@ -160,6 +166,7 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
   if (flight.confirmation) {
     elite.verdict_text = text;
     elite.confirmed = verdict.right();
+    if (candidate.confirm) return confirmed(elite, text);
     last_confirmation_.emplace(elite, verdict.right());
     return;
   }
@@ -185,6 +192,26 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
   outcome.passed = verdict.right();
   outcome.status = verdict.status;
   outcome.score = elite.score;
+  outcome.verdict = text;
+  strategy_.told(outcome);
+}
+
+// An elite that its strategy had tried on fresh seeds, in the middle of the run.
+void Run::confirmed(const Elite& elite, const std::string& text) {
+  const auto at = std::find_if(elites_.begin(), elites_.end(),
+                               [&](const Elite& other) { return other.program == elite.program; });
+  if (at != elites_.end()) {
+    if (elite.confirmed) at->confirmed = true;
+    else elites_.erase(at);
+  }
+  Outcome outcome;
+  outcome.program = elite.program;
+  outcome.candidate = elite.candidate;
+  outcome.passed = elite.confirmed;
+  outcome.status = elite.verdict.status;
+  outcome.score = elite.verdict.latency_us ? elite.score : 0;
+  outcome.verdict = text;
+  outcome.confirmation = true;
   strategy_.told(outcome);
 }
 
@@ -194,7 +221,7 @@ void Run::show(const Flight& flight, const Verdict& verdict, const std::optional
                                            verdict.latency_us && elites_[0].verdict.latency_us &&
                                            *verdict.latency_us < *elites_[0].verdict.latency_us));
   if (!settings_.show_all && !flight.candidate.baseline && !flight.confirmation &&
-      flight.candidate.origin == "tuner" && !better)
+      (flight.candidate.origin == "tuner" || flight.candidate.origin == "model") && !better)
     return live();
   Row row;
   row.number = flight.candidate.baseline ? 0 : flight.program;
@@ -203,18 +230,59 @@ void Run::show(const Flight& flight, const Verdict& verdict, const std::optional
   row.directive = flight.candidate.source->has_directive
                       ? directive::print(flight.candidate.source->directive)
                       : "–";
+  row.proposed_by = flight.candidate.proposed_by;
+  if (row.proposed_by.empty()) row.proposed_by = flight.candidate.origin;
   row.verdict = &verdict;
   row.ratio = ratio;
+  row.with_proposer = settings_.show_proposer;
   progress_.line(table_row(row));
   live();
 }
 
 void Run::live() {
   summary_.tally.seconds = seconds();
+  summary_.tally.usd = strategy_.usd();
   progress_.live(tally_text(summary_.tally, true));
 }
 
+// The next completion of the cassette, whatever would come first now.
+Status Run::replay_one() {
+  const auto next = tape->next();
+  if (!next) {
+    return fail(Error{ErrorCode::kProtocol,
+                      "the cassette ends, but the run does not",
+                      {},
+                      {},
+                      "replay it with the settings that it was recorded with"});
+  }
+  if (next->kind == llm::Taken::Kind::kVerdict) {
+    auto text = tape->verdict(next->key);
+    if (!text) return fail(text.error());
+    if (flights_.count(next->key) > 0) return finish(next->key, std::move(*text), false);
+  } else {
+    constexpr int64_t kPatienceMs = 60'000;
+    auto took = strategy_.take(kPatienceMs, next->key);
+    if (!took) return fail(took.error());
+    if (*took) return {};
+  }
+  return fail(Error{ErrorCode::kProtocol,
+                    fmt::format("the cassette goes on with {}, which this run did not ask for",
+                                next->key.substr(0, 16)),
+                    {},
+                    {},
+                    "replay it with the settings, task and programs that it was recorded with"});
+}
+
 Status Run::wait_for_one() {
+  if (tape != nullptr && tape->replaying()) return replay_one();
+  auto took = strategy_.take(0, {});
+  if (!took) return fail(took.error());
+  if (*took) return {};
+  if (flights_.empty()) {
+    if (auto late = strategy_.take(200, {}); !late) return fail(late.error());
+    live();
+    return {};
+  }
   auto answer = evaluator_.next(200);
   if (!answer) return fail(answer.error());
   if (*answer) {
@@ -233,10 +301,15 @@ Status Run::drain() {
   return {};
 }
 
-Status Run::confirm_best() {
+JobFrame Run::confirm_frame() const {
   JobFrame frame = settings_.frame;
   frame.stages = confirm_stages(frame.target);
   frame.seed += 1'000'003;  // fresh inputs and schedules
+  return frame;
+}
+
+Status Run::confirm_best() {
+  const JobFrame frame = confirm_frame();
   for (int i = 0; i < settings_.confirm && !elites_.empty(); ++i) {
     last_confirmation_.reset();
     if (auto ok = start(elites_[0].candidate, frame, true); !ok) return ok;
@@ -302,8 +375,11 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
   if (settings_.frame.target != "emu" && !summary_.best_baseline.empty())
     settings_.frame.compare = {summary_.best_baseline};
 
+  strategy_.begin(summary_.baseline_us);
+  evaluator_.set_wake_fd(strategy_.wake_fd());
   int64_t proposed = 0;
   while (!is_stopped()) {
+    if (auto ok = strategy_.advance(); !ok) return fail(ok.error());
     const auto room = static_cast<std::size_t>(
         std::max(0, settings_.in_flight - static_cast<int>(flights_.size())));
     std::size_t limit = room;
@@ -312,17 +388,20 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
           limit, static_cast<std::size_t>(std::max<int64_t>(0, settings_.budget - proposed)));
     auto candidates = limit > 0 ? strategy_.propose(limit) : std::vector<Candidate>();
     for (auto& candidate : candidates) {
-      ++proposed;
-      if (auto ok = start(std::move(candidate), settings_.frame, false); !ok)
+      const bool again = candidate.confirm;
+      if (!again) ++proposed;
+      if (auto ok = start(std::move(candidate), again ? confirm_frame() : settings_.frame, again);
+          !ok)
         return fail(ok.error());
     }
-    if (flights_.empty() && candidates.empty()) {
-      summary_.why =
-          settings_.budget > 0 && proposed >= settings_.budget ? "budget" : "space used up";
+    const bool used_up = settings_.budget > 0 && proposed >= settings_.budget;
+    if (flights_.empty() && candidates.empty() && (used_up || !strategy_.waiting())) {
+      summary_.why = used_up ? "budget" : strategy_.why();
       break;
     }
-    if (!flights_.empty() &&
-        (candidates.empty() || static_cast<int>(flights_.size()) >= settings_.in_flight)) {
+    // Waits only where nothing is left to start, so that what is asked and started when is a
+    // function of what was taken in before.
+    if (candidates.empty()) {
       if (auto ok = wait_for_one(); !ok) return fail(ok.error());
     }
   }
@@ -331,6 +410,7 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
     if (auto ok = confirm_best(); !ok) return fail(ok.error());
   }
   summary_.tally.seconds = seconds();
+  summary_.tally.usd = strategy_.usd();
   if (!elites_.empty()) summary_.best = elites_[0];
   progress_.clear();
   log_.write(LogLevel::kInfo, "end",

@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "llm/tape.h"
 #include "search/evaluator.h"
 #include "search/job.h"
 #include "search/strategy.h"
@@ -34,9 +35,10 @@ struct RunSettings {
   double target_ratio = 0;  // over the best baseline; 0: none
   double stop_at_percent_sol = 95;
   int in_flight = 2;
-  int confirm = 3;       // elites to try to confirm at the end, 0: none
-  std::string spool;     // folder
-  bool show_all = true;  // every row, else only improvements and failures of seeds
+  int confirm = 3;             // elites to try to confirm at the end, 0: none
+  std::string spool;           // folder
+  bool show_all = true;        // every row, else only improvements and failures of seeds
+  bool show_proposer = false;  // a column for who proposed it
 };
 
 struct Elite {
@@ -65,6 +67,8 @@ class Run {
       Progress& progress, Log& log, RunSettings settings);
 
   [[nodiscard]] Result<Summary> execute(const std::vector<Candidate>& baselines);
+  // Recorded or replayed: the order in which answers and verdicts are taken in, and the verdicts.
+  llm::Tape* tape = nullptr;
   // From a signal handler: ends after the verdicts that are awaited were left behind.
   std::atomic<bool>* interrupted = nullptr;
 
@@ -77,9 +81,12 @@ class Run {
 
   [[nodiscard]] Status start(Candidate candidate, const JobFrame& frame, bool confirmation);
   [[nodiscard]] Status wait_for_one();
+  [[nodiscard]] Status replay_one();
+  [[nodiscard]] JobFrame confirm_frame() const;
   [[nodiscard]] Status finish(const std::string& job, std::string text, bool known);
   [[nodiscard]] Status drain();
   [[nodiscard]] Status confirm_best();
+  void confirmed(const Elite& elite, const std::string& text);
   void consider(const Flight& flight, const Verdict& verdict, const std::string& text);
   void show(const Flight& flight, const Verdict& verdict, const std::optional<double>& ratio);
   [[nodiscard]] bool is_stopped();

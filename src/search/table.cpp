@@ -7,7 +7,7 @@
 namespace sculler::search {
 namespace {
 
-constexpr std::size_t kLabel = 30, kDirective = 34;
+constexpr std::size_t kLabel = 30, kDirective = 34, kProposer = 24;
 
 std::string padded(std::string_view text, std::size_t width) {
   std::string out = shorten(printable(text), width);
@@ -25,18 +25,21 @@ std::string without_trailing_blanks(std::string text) {
 
 }  // namespace
 
-std::string table_head(std::string_view kind, std::string_view baseline) {
+std::string table_head(std::string_view kind, std::string_view baseline, bool with_proposer) {
   return without_trailing_blanks(
-      fmt::format("{}  {}  {}  {}  {}  {}  {}", right("#", 4), padded("candidate", kLabel),
+      fmt::format("{}  {}  {}{}  {}  {}  {}  {}", right("#", 4), padded("candidate", kLabel),
+                  with_proposer ? padded("proposed by", kProposer) + "  " : std::string(),
                   padded("directive", kDirective), padded("status", 13), right(kind, 10),
                   right(fmt::format("vs {}", baseline), 10), right("% of SOL", 8)));
 }
 
 std::string table_row(const Row& row) {
   const Verdict& v = *row.verdict;
-  std::string out = fmt::format(
-      "{}  {}  {}  {}", right(row.number > 0 ? std::to_string(row.number) : "–", 4),
-      padded(row.label, kLabel), padded(row.directive, kDirective), padded(v.status, 13));
+  std::string out =
+      fmt::format("{}  {}  {}{}  {}", right(row.number > 0 ? std::to_string(row.number) : "–", 4),
+                  padded(row.label, kLabel),
+                  row.with_proposer ? padded(row.proposed_by, kProposer) + "  " : std::string(),
+                  padded(row.directive, kDirective), padded(v.status, 13));
   if (!v.right()) {
     std::string text;
     if (v.rank >= 0) text += fmt::format("rank {}, ", v.rank);

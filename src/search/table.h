@@ -16,11 +16,14 @@ struct Row {
   std::string label, directive;
   const Verdict* verdict = nullptr;
   std::optional<double> ratio;  // to the first baseline
+  std::string proposed_by{};    // shown where the table has such a column
+  bool with_proposer = false;
 };
 
 // `kind` heads the column of times: "predicted" or "measured". `baseline` names the one that ratios
 // refer to.
-[[nodiscard]] std::string table_head(std::string_view kind, std::string_view baseline);
+[[nodiscard]] std::string table_head(std::string_view kind, std::string_view baseline,
+                                     bool with_proposer = false);
 [[nodiscard]] std::string table_row(const Row& row);
 
 struct Tally {

@@ -377,18 +377,21 @@ std::string with_directive(std::string_view text, std::string_view json) {
   return out;
 }
 
-int different_blocks(std::string_view a, std::string_view b) {
+uint64_t different_blocks(std::string_view a, std::string_view other) {
+  const std::string b = directive_of(other, a);
   auto first = find_blocks(a, "a"), second = find_blocks(b, "b");
   if (!first || !second || first->frozen_sha256 != second->frozen_sha256) return 0;
-  int out = 0;
-  for (std::size_t i = 0; i < first->blocks.size(); ++i) {
+  uint64_t out = 0;
+  for (std::size_t i = 0; i < first->blocks.size() && i < 64; ++i) {
     const auto &x = first->blocks[i], &y = second->blocks[i];
-    if (a.substr(x.begin, x.end - x.begin) != b.substr(y.begin, y.end - y.begin)) ++out;
+    if (a.substr(x.begin, x.end - x.begin) != std::string_view(b).substr(y.begin, y.end - y.begin))
+      out |= uint64_t{1} << i;
   }
   return out;
 }
 
-Result<std::string> cross_blocks(std::string_view a, std::string_view b, uint64_t mask) {
+Result<std::string> cross_blocks(std::string_view a, std::string_view other, uint64_t mask) {
+  const std::string b = directive_of(other, a);
   auto first = need_blocks(a, "first parent"), second = need_blocks(b, "second parent");
   if (!first) return fail(first.error());
   if (!second) return fail(second.error());
@@ -402,7 +405,8 @@ Result<std::string> cross_blocks(std::string_view a, std::string_view b, uint64_
   for (std::size_t i = 0; i < first->blocks.size(); ++i) {
     const bool from_b = i < 64 && ((mask >> i) & 1) != 0;
     const auto& block = from_b ? second->blocks[i] : first->blocks[i];
-    inner.emplace_back((from_b ? b : a).substr(block.begin, block.end - block.begin));
+    inner.emplace_back(
+        (from_b ? std::string_view(b) : a).substr(block.begin, block.end - block.begin));
   }
   return replace_blocks(a, inner, "crossover");
 }

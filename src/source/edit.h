@@ -38,12 +38,13 @@ enum class Scope { kBlocks, kFile };
 // As a model would write it.
 [[nodiscard]] std::string print(const std::vector<Edit>& edits);
 
-// Evolve block i comes from `b` where bit i of `mask` is set, else from `a`. kBadSource where the
-// frozen texts differ or a mixture is not possible.
+// Evolve block i comes from `b` where bit i of `mask` is set, else from `a`, as the directive's
+// line does. kBadSource where the other frozen text differs or a mixture is not possible.
 [[nodiscard]] Result<std::string> cross_blocks(std::string_view a, std::string_view b,
                                                uint64_t mask);
-// The number of blocks whose texts differ, where the frozen texts are the same; 0 elsewhere.
-[[nodiscard]] int different_blocks(std::string_view a, std::string_view b);
+// The blocks whose texts differ as a mask (the first 64), where the frozen texts, directive lines
+// aside, are the same; 0 elsewhere.
+[[nodiscard]] uint64_t different_blocks(std::string_view a, std::string_view b);
 
 // The text with its directive line saying `json`: the first "// sculler:directive" line is
 // replaced, or a new one is put on top.

@@ -52,6 +52,7 @@ enum Query : std::size_t {
   kAddEvaluation,
   kEvaluationByJob,
   kAddEvent,
+  kEvents,
   kAddMemory,
   kSetFact,
   kFact,
@@ -89,6 +90,7 @@ constexpr std::array<const char*, kQueries> kSql = {
     "SELECT job,program,status,stage,latency_us,ratio,percent_sol,verdict FROM evaluation WHERE "
     "job=?",
     "INSERT INTO event(kind,json,t) VALUES(?,?,?)",
+    "SELECT kind,json FROM event ORDER BY id",
     "INSERT INTO memory_item(kind,slow,fast,text,t) VALUES(?,?,?,?,?)",
     "INSERT OR IGNORE INTO run(name,value) VALUES(?,?)",
     "SELECT value FROM run WHERE name=?",
@@ -356,6 +358,17 @@ Result<std::optional<Evaluation>> Store::evaluation(std::string_view job) {
 Status Store::add_event(std::string_view kind, std::string_view json) {
   auto& s = self(this);
   return s.use(kAddEvent).bind(kind).bind(json).bind(s.now()).run();
+}
+
+Status Store::each_event(
+    const std::function<void(const std::string& kind, const std::string& json)>& visit) {
+  Statement& s = self(this).use(kEvents);
+  for (;;) {
+    auto row = s.step();
+    if (!row) return fail(row.error());
+    if (!*row) return {};
+    visit(s.text(0), s.text(1));
+  }
 }
 
 Status Store::add_memory_item(std::string_view kind, int64_t slow, int64_t fast,

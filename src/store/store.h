@@ -89,6 +89,9 @@ class Store {
   [[nodiscard]] Result<std::optional<Evaluation>> evaluation(std::string_view job);
 
   [[nodiscard]] Status add_event(std::string_view kind, std::string_view json);
+  // In order of writing.
+  [[nodiscard]] Status each_event(
+      const std::function<void(const std::string& kind, const std::string& json)>& visit);
   [[nodiscard]] Status add_memory_item(std::string_view kind, int64_t slow, int64_t fast,
                                        std::string_view text);
 

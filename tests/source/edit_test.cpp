@@ -234,9 +234,12 @@ TEST(Edit, Crossover) {
   };
   const std::string x = build("a\n", "b\n"), y = build("c\n", "d\n");
   EXPECT_EQ(*cross_blocks(x, y, 2), build("a\n", "d\n"));
-  EXPECT_EQ(different_blocks(x, y), 2);
-  EXPECT_EQ(different_blocks(x, build("a\n", "d\n")), 1);
-  EXPECT_EQ(different_blocks(x, "z" + y), 0);
+  EXPECT_EQ(different_blocks(x, y), 3u);
+  EXPECT_EQ(different_blocks(x, build("a\n", "d\n")), 2u);
+  EXPECT_EQ(different_blocks(x, "z" + y), 0u);
+  const std::string d = "// sculler:directive {}\n", e = "// sculler:directive {\"x\":1}\n";
+  EXPECT_EQ(different_blocks(d + x, e + y), 3u);
+  EXPECT_EQ(*cross_blocks(d + x, e + y, 1), d + build("c\n", "b\n"));
   EXPECT_FALSE(cross_blocks(x, "z\n" + y, 1));
 }
 
