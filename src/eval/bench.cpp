@@ -1,11 +1,8 @@
 #include "eval/bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-
-#include "eval/stopwatch.h"
 
 namespace sculler::eval {
 namespace {
@@ -126,6 +123,7 @@ bool LiveBench::play_round(BenchOutcome& out, bool cold) {
     out.rounds_us.erase(at->name);
     out.cold_us.erase(at->name);
     log_ratios_.erase(at->name);
+    parts_.erase(at->name);
     at = runners_.erase(at);
   }
   if (reversed_) std::reverse(runners_.begin(), runners_.end());
@@ -141,6 +139,7 @@ bool LiveBench::play_round(BenchOutcome& out, bool cold) {
     out.rank_us.clear();
     log_ratios_.clear();
     region_ratios_.clear();
+    parts_.clear();
     out.notes.push_back("not timed as graphs: one of the programs cannot be captured");
     return true;
   }
@@ -154,12 +153,22 @@ bool LiveBench::play_round(BenchOutcome& out, bool cold) {
   return true;
 }
 
-void LiveBench::judge(BenchOutcome& out, uint64_t seed) const {
+bool LiveBench::settled() const {
+  return std::all_of(runners_.begin(), runners_.end(), [this](const Runner& runner) {
+    const auto parts = parts_.find(runner.name);
+    return runner.name == candidate_name_ ||
+           (parts != parts_.end() && parts_settled(parts->second, plan_.stop));
+  });
+}
+
+double LiveBench::measured_ms() const {
+  return static_cast<double>(clock_.now_ns() - begin_ns_) / 1e6;
+}
+
+void LiveBench::judge_part(BenchOutcome& out, uint64_t seed) {
   for (const auto& [name, series] : log_ratios_) {
-    if (series.empty()) {
-      out.notes.push_back("against " + name + ": not compared, every round was disturbed");
-      continue;
-    }
+    auto& parts = parts_[name];
+    if (series.empty() || parts_settled(parts, plan_.stop)) continue;
     Comparison c = compare_series(series, plan_.stop, seed);
     const auto regions = region_ratios_.find(name);
     if (c.call == "FASTER" && regions != region_ratios_.end() && midmean(regions->second) <= 0) {
@@ -173,7 +182,33 @@ void LiveBench::judge(BenchOutcome& out, uint64_t seed) const {
                           percent_text(c.trend) + " over " + std::to_string(c.rounds) +
                           " rounds; its interval is widened by half of that");
     }
-    out.comparison[name] = std::move(c);
+    parts.push_back(std::move(c));
+  }
+  log_ratios_.clear();
+  region_ratios_.clear();
+}
+
+void LiveBench::judge(BenchOutcome& out, uint64_t seed) const {
+  for (const auto& runner : runners_) {
+    if (runner.name == candidate_name_) continue;
+    const auto found = parts_.find(runner.name);
+    if (found == parts_.end() || found->second.empty()) {
+      out.notes.push_back("against " + runner.name + ": not compared, every round was disturbed");
+      continue;
+    }
+    const auto& parts = found->second;
+    Comparison c = combine_parts(parts, plan_.stop);
+    const bool called = std::any_of(parts.begin(), parts.end(), [](const Comparison& part) {
+      return part.call != "AMBIGUOUS";
+    });
+    if (called && c.call == "AMBIGUOUS") {
+      std::string calls;
+      for (const Comparison& part : parts) calls += (calls.empty() ? "" : ", ") + part.call;
+      out.notes.push_back("against " + runner.name + ": measured " + std::to_string(parts.size()) +
+                          " times with pauses, no two calls agree (" + calls +
+                          "): the machine is disturbed in bursts");
+    }
+    out.comparison[runner.name] = std::move(c);
   }
   for (const auto& [name, series] : cold_ratios_) {
     const Interval log = series_interval(series, seed, 0.95);
@@ -216,25 +251,13 @@ void LiveBench::judge(BenchOutcome& out, uint64_t seed) const {
   }
 }
 
-BenchOutcome LiveBench::measure(uint64_t seed) {
-  BenchOutcome out;
-  log_ratios_.clear();
-  region_ratios_.clear();
-  cold_ratios_.clear();
-  disagreeing_ = 0;
-  const auto finish_with = [&] {
-    out.candidate = candidate_;
-    out.failed = failed_;
-    out.our_failure = our_failure_;
-    return std::move(out);
-  };
-  if (runners_.empty() || runners_[0].name != candidate_name_) return finish_with();
-  const auto begin = std::chrono::steady_clock::now();
+bool LiveBench::play_part(BenchOutcome& out, uint64_t seed) {
   const int last = plan_.stop.looks.empty() ? plan_.rounds : plan_.stop.looks.back();
   std::map<std::string, bool> decided;
+  for (const auto& [name, parts] : parts_) decided[name] = parts_settled(parts, plan_.stop);
   // Rounds in which everything was disturbed count nothing, but are not repeated for ever.
   for (int round = 1; round <= 3 * std::max(last, plan_.rounds); ++round) {
-    if (!play_round(out, false)) return finish_with();
+    if (!play_round(out, false)) return false;
     if (runners_.size() < 2) {
       if (round >= plan_.rounds) break;
     } else {
@@ -248,16 +271,41 @@ BenchOutcome LiveBench::measure(uint64_t seed) {
       }
       if (all) break;
     }
-    if (ms_since(begin) > static_cast<double>(plan_.most_ms)) {
+    if (measured_ms() > static_cast<double>(plan_.most_ms)) {
       out.notes.push_back("measuring ended after " + std::to_string(round) + " rounds, by time");
       break;
     }
+  }
+  return true;
+}
+
+BenchOutcome LiveBench::measure(uint64_t seed) {
+  BenchOutcome out;
+  log_ratios_.clear();
+  region_ratios_.clear();
+  cold_ratios_.clear();
+  parts_.clear();
+  disagreeing_ = 0;
+  begin_ns_ = clock_.now_ns();
+  const auto finish_with = [&] {
+    out.candidate = candidate_;
+    out.failed = failed_;
+    out.our_failure = our_failure_;
+    return std::move(out);
+  };
+  if (runners_.empty() || runners_[0].name != candidate_name_) return finish_with();
+  for (int part = 0; part < std::max(1, plan_.stop.parts); ++part) {
+    if (part > 0) clock_.sleep_ns(plan_.stop.pause_ms * 1'000'000);
+    const uint64_t part_seed = seed + static_cast<uint64_t>(part);
+    if (!play_part(out, part_seed)) return finish_with();
+    judge_part(out, part_seed);
+    if (settled() || measured_ms() > static_cast<double>(plan_.most_ms)) break;
   }
   for (int round = 0; round < plan_.cold_rounds; ++round) {
     if (!play_round(out, true)) return finish_with();
   }
   out.replayed = replay_;
-  out.wall_ms = ms_since(begin);
+  out.wall_ms = measured_ms();
   judge(out, seed);
   return finish_with();
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "eval/launcher.h"
 #include "eval/outcome.h"
 #include "eval/statistics.h"
@@ -54,7 +55,8 @@ struct BenchOutcome {
 // Contestants that stay alive between measurements: one pair of groups serves many comparisons.
 class LiveBench {
  public:
-  LiveBench(Launcher& launcher, BenchPlan plan) : launcher_(launcher), plan_(std::move(plan)) {}
+  LiveBench(Launcher& launcher, BenchPlan plan, Clock& clock = real_clock())
+      : launcher_(launcher), plan_(std::move(plan)), clock_(clock) {}
   ~LiveBench();
   LiveBench(const LiveBench&) = delete;
   LiveBench& operator=(const LiveBench&) = delete;
@@ -82,17 +84,26 @@ class LiveBench {
   Turn turn(Runner& runner, const std::string& order, int64_t timeout_ms, BenchOutcome* keep,
             bool cold);
   bool play_round(BenchOutcome& out, bool cold);
+  // Rounds until the comparisons that are not settled are decided, or the time is over.
+  bool play_part(BenchOutcome& out, uint64_t seed);
+  [[nodiscard]] double measured_ms() const;
+  [[nodiscard]] bool settled() const;
+  // The rounds since the last part as one more part of each comparison that is not settled.
+  void judge_part(BenchOutcome& out, uint64_t seed);
   void judge(BenchOutcome& out, uint64_t seed) const;
 
   Launcher& launcher_;
   BenchPlan plan_;
+  Clock& clock_;
   std::vector<Runner> runners_;
   RunResult candidate_{};
   std::map<std::string, std::string> failed_;
   std::string candidate_name_;
   bool reversed_ = false, replay_ = false;
-  // Of the measurement that runs: by baseline, ln(baseline / candidate) of each round.
+  // Of the part that runs: by baseline, ln(baseline / candidate) of each round.
   std::map<std::string, std::vector<double>> log_ratios_, region_ratios_, cold_ratios_;
+  std::map<std::string, std::vector<Comparison>> parts_;  // of the measurement that runs
+  int64_t begin_ns_ = 0;                                  // of that measurement
   int disagreeing_ = 0;
   bool our_failure_ = false;
 };

@@ -213,9 +213,55 @@ Comparison compare_series(const std::vector<double>& log_ratios, const StopRule&
   out.call = judge_ratio(out.ratio, rule.margin);
   if (!is_plain(log_ratios, log)) out.call = "AMBIGUOUS";
   const double target = std::log1p(rule.target);
-  const bool too_small = log.low > -target && log.high < target;
+  out.small = log.low > -target && log.high < target;
   const int last = rule.looks.empty() ? 0 : rule.looks.back();
-  out.decided = out.call != "AMBIGUOUS" || too_small || out.rounds >= last;
+  out.decided = out.call != "AMBIGUOUS" || out.small || out.rounds >= last;
+  return out;
+}
+
+namespace {
+
+// The call that `needed` parts make; empty where there is none.
+std::string common_call(const std::vector<Comparison>& parts, int needed) {
+  for (const char* call : {"FASTER", "SLOWER"}) {
+    const auto n = std::count_if(parts.begin(), parts.end(),
+                                 [&](const Comparison& part) { return part.call == call; });
+    if (n >= needed) return call;
+  }
+  return {};
+}
+
+int votes(const StopRule& rule) { return rule.parts > 1 ? 2 : 1; }
+
+}  // namespace
+
+bool parts_settled(const std::vector<Comparison>& parts, const StopRule& rule) {
+  if (parts.empty()) return false;
+  return static_cast<int>(parts.size()) >= rule.parts ||
+         (parts.size() == 1 && parts[0].call == "AMBIGUOUS" && parts[0].small) ||
+         !common_call(parts, votes(rule)).empty();
+}
+
+Comparison combine_parts(const std::vector<Comparison>& parts, const StopRule& rule) {
+  Comparison out;
+  out.parts = static_cast<int>(parts.size());
+  if (parts.empty()) return out;
+  const std::string call = common_call(parts, votes(rule));
+  if (!call.empty()) out.call = call;
+  double sum = 0;
+  int n = 0;
+  for (const Comparison& part : parts) {
+    out.rounds += part.rounds;
+    out.decided = out.decided || part.decided;
+    if (!call.empty() && part.call != call) continue;
+    sum += std::log(part.ratio.median);
+    out.ratio.low = n == 0 ? part.ratio.low : std::min(out.ratio.low, part.ratio.low);
+    out.ratio.high = std::max(out.ratio.high, part.ratio.high);
+    if (std::abs(part.trend) > std::abs(out.trend)) out.trend = part.trend;
+    out.small = n == 0 ? part.small : out.small && part.small;
+    ++n;
+  }
+  out.ratio.median = std::exp(sum / n);
   return out;
 }
 

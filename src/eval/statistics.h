@@ -57,6 +57,9 @@ struct StopRule {
   double alpha = 0.01;   // chance of an interval, at any look, that does not hold the truth
   double margin = 0.02;  // of judge_ratio
   double target = 0.05;  // the smallest effect that is looked for; less ends as AMBIGUOUS
+  // Measured again after a pause until two parts make the same call, at most so often. 1: once.
+  int parts = 1;
+  int64_t pause_ms = 1000;
   [[nodiscard]] double confidence() const;
   [[nodiscard]] bool is_look(int rounds) const;
 };
@@ -66,6 +69,8 @@ struct Comparison {
   std::string call = "AMBIGUOUS";
   int rounds = 0;
   bool decided = false;  // by the rule: no further round is needed
+  bool small = false;    // the interval excludes every effect of the size that is looked for
+  int parts = 1;         // measurements apart in time that this is made of
   double trend = 0;  // change of the log ratio over the rounds where that is significant, else 0
 };
 
@@ -73,5 +78,13 @@ struct Comparison {
 // drifts widens the interval by half of its change.
 [[nodiscard]] Comparison compare_series(const std::vector<double>& log_ratios, const StopRule& rule,
                                         uint64_t seed);
+
+// No further part is needed: two make the same call, the first excludes the effect, or `rule.parts`
+// are there.
+[[nodiscard]] bool parts_settled(const std::vector<Comparison>& parts, const StopRule& rule);
+// One comparison of its parts (1 and more), each a measurement of its own. FASTER or SLOWER where
+// two parts say so (the only one where the rule asks for one), else AMBIGUOUS. The interval covers
+// those of the parts that made the call, or of all; the point is the mean of their logarithms.
+[[nodiscard]] Comparison combine_parts(const std::vector<Comparison>& parts, const StopRule& rule);
 
 }  // namespace sculler::eval

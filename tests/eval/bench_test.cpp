@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "eval/fakes.h"
@@ -234,6 +235,72 @@ TEST(Bench, OnePairServesManyComparisons) {
     EXPECT_EQ(out.rounds_us.at("other").size(), 8U);
   }
   EXPECT_EQ(launcher.asked.size(), 2U);
+}
+
+// The candidate against another program, with bursts: `factor(seconds)` multiplies the candidate's
+// time, `effect` is what it really costs.
+BenchOutcome measured_with_bursts(double effect, const std::function<double(double)>& factor,
+                                  FakeClock& clock) {
+  FakeLauncher launcher;
+  launcher.script = [&](const FakeLauncher::Asked& asked, const std::string&, int turn) {
+    const double seconds = static_cast<double>(clock.now_ns()) / 1e9;
+    clock.advance_ns(1'000'000);
+    const bool own = asked.job["name"] == "candidate";
+    return turn_of({100 * jitter(turn) * (own ? effect * factor(seconds) : 1)});
+  };
+  BenchPlan plan;
+  plan.stop = StopRule{.looks = {8, 16, 32}, .parts = 3, .pause_ms = 1000};
+  plan.cold_rounds = 0;
+  LiveBench live(launcher, plan, clock);
+  EXPECT_TRUE(live.start(contestant("candidate")));
+  EXPECT_TRUE(live.start(contestant("other")));
+  return live.measure(1);
+}
+
+TEST(Bench, ABurstThatLooksLikeAnEffectIsNotCalled) {
+  FakeClock clock;
+  const auto out = measured_with_bursts(1, [](double s) { return s < 0.5 ? 3 : 1; }, clock);
+  const Comparison& c = out.comparison.at("other");
+  EXPECT_EQ(c.call, "AMBIGUOUS");
+  EXPECT_EQ(c.parts, 3);
+  // Its interval covers what was seen, the burst too.
+  EXPECT_LT(c.ratio.low, 0.4);
+  EXPECT_GT(c.ratio.high, 0.99);
+  ASSERT_EQ(out.notes.size(), 1U);
+  EXPECT_NE(out.notes[0].find("SLOWER, AMBIGUOUS, AMBIGUOUS"), std::string::npos) << out.notes[0];
+}
+
+TEST(Bench, AnEffectStandsWhenASecondPartAgrees) {
+  FakeClock clock;
+  const auto out = measured_with_bursts(1.06, [](double) { return 1; }, clock);
+  const Comparison& c = out.comparison.at("other");
+  EXPECT_EQ(c.call, "SLOWER");
+  EXPECT_EQ(c.parts, 2);
+  EXPECT_EQ(c.rounds, 16);
+  EXPECT_NEAR(c.ratio.median, 1 / 1.06, 0.005);
+  EXPECT_LT(c.ratio.high, 1);
+  EXPECT_GE(clock.now_ns(), 1'000'000'000);
+  EXPECT_LT(clock.now_ns(), 2'000'000'000);
+}
+
+TEST(Bench, ABurstAgainstTheEffectIsOutvoted) {
+  FakeClock clock;
+  const auto out = measured_with_bursts(1.06, [](double s) { return s < 0.5 ? 0.4 : 1; }, clock);
+  const Comparison& c = out.comparison.at("other");
+  EXPECT_EQ(c.call, "SLOWER");
+  EXPECT_EQ(c.parts, 3);
+  // Of the parts that made the call alone.
+  EXPECT_NEAR(c.ratio.median, 1 / 1.06, 0.005);
+  EXPECT_LT(c.ratio.high, 1);
+}
+
+TEST(Bench, WhatShowsNoEffectIsMeasuredOnce) {
+  FakeClock clock;
+  const auto out = measured_with_bursts(1, [](double) { return 1; }, clock);
+  EXPECT_EQ(out.comparison.at("other").call, "AMBIGUOUS");
+  EXPECT_EQ(out.comparison.at("other").parts, 1);
+  EXPECT_LT(clock.now_ns(), 1'000'000'000);
+  EXPECT_TRUE(out.notes.empty());
 }
 
 }  // namespace

@@ -193,5 +193,43 @@ TEST(Statistics, WilsonsIntervalIsThatOfTheTables) {
   EXPECT_NEAR(some.high, 0.9534, 2e-3);
 }
 
+Comparison part_of(const char* call, double median, bool small = false) {
+  Comparison c;
+  c.call = call;
+  c.ratio = {median, median - 0.02, median + 0.02};
+  c.rounds = 8;
+  c.decided = true;
+  c.small = small;
+  return c;
+}
+
+TEST(Parts, ACallNeedsTwoThatAgree) {
+  StopRule rule;
+  rule.parts = 3;
+  const auto faster = part_of("FASTER", 1.1), slower = part_of("SLOWER", 0.9),
+             ambiguous = part_of("AMBIGUOUS", 1.0, true);
+  EXPECT_FALSE(parts_settled({}, rule));
+  EXPECT_FALSE(parts_settled({faster}, rule));
+  EXPECT_TRUE(parts_settled({ambiguous}, rule));
+  EXPECT_FALSE(parts_settled({part_of("AMBIGUOUS", 1.0)}, rule));  // undecided: once more
+  EXPECT_FALSE(parts_settled({faster, ambiguous}, rule));
+  EXPECT_TRUE(parts_settled({faster, faster}, rule));
+  EXPECT_TRUE(parts_settled({faster, slower, ambiguous}, rule));
+  EXPECT_EQ(combine_parts({faster}, rule).call, "AMBIGUOUS");
+  EXPECT_EQ(combine_parts({faster, slower}, rule).call, "AMBIGUOUS");
+  EXPECT_EQ(combine_parts({faster, slower, faster}, rule).call, "FASTER");
+  const auto both = combine_parts({part_of("FASTER", 1.1), slower, part_of("FASTER", 1.21)}, rule);
+  EXPECT_DOUBLE_EQ(both.ratio.low, 1.08);
+  EXPECT_DOUBLE_EQ(both.ratio.high, 1.23);
+  EXPECT_NEAR(both.ratio.median, std::sqrt(1.1 * 1.21), 1e-12);
+  EXPECT_EQ(both.rounds, 24);
+  const auto neither = combine_parts({faster, slower, ambiguous}, rule);
+  EXPECT_DOUBLE_EQ(neither.ratio.low, 0.88);
+  EXPECT_DOUBLE_EQ(neither.ratio.high, 1.12);
+  rule.parts = 1;
+  EXPECT_TRUE(parts_settled({faster}, rule));
+  EXPECT_EQ(combine_parts({faster}, rule).call, "FASTER");
+}
+
 }  // namespace
 }  // namespace sculler::eval
