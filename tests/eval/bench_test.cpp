@@ -266,8 +266,9 @@ TEST(Bench, ABurstThatLooksLikeAnEffectIsNotCalled) {
   // Its interval covers what was seen, the burst too.
   EXPECT_LT(c.ratio.low, 0.4);
   EXPECT_GT(c.ratio.high, 0.99);
-  ASSERT_EQ(out.notes.size(), 1U);
-  EXPECT_NE(out.notes[0].find("SLOWER, AMBIGUOUS, AMBIGUOUS"), std::string::npos) << out.notes[0];
+  EXPECT_TRUE(std::any_of(out.notes.begin(), out.notes.end(), [](const std::string& note) {
+    return note.find("(SLOWER, AMBIGUOUS, AMBIGUOUS)") != std::string::npos;
+  }));
 }
 
 TEST(Bench, AnEffectStandsWhenASecondPartAgrees) {
