@@ -59,7 +59,7 @@ Result<FatbinEntry> entry(std::span<const uint8_t> data, uint64_t at, uint64_t h
     out.name = until_nul(view(data, at + name, name_bytes));
   }
   // Offset and length of the options stand before the text.
-  if (options >= kEntryHeader && options + 8u <= header) {
+  if (options >= kEntryHeader && options <= header && header - options >= 8) {
     const uint64_t where = read<uint32_t>(data, at + options),
                    length = read<uint32_t>(data, at + options + 4);
     if (where <= header && length <= header - where)

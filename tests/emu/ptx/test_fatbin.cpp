@@ -87,5 +87,20 @@ TEST(Fatbin, EveryByteDamaged) {
   SUCCEED();
 }
 
+// Offsets and lengths so large that a sum with them wraps.
+TEST(Fatbin, EveryWordHuge) {
+  const std::string data = read_data("tiny.fatbin");
+  for (size_t at = 0; at + 4 <= std::min<size_t>(data.size(), 512); at += 4) {
+    for (const int least : {0xf8, 0xfc, 0xff}) {
+      std::string damaged = data;
+      damaged.replace(at, 4, "\xff\xff\xff\xff");
+      damaged[at] = static_cast<char>(least);
+      const auto entries = read_fatbin(bytes(damaged));
+      if (!entries) continue;
+      for (const FatbinEntry& entry : *entries) EXPECT_LE(entry.options.size(), data.size());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sculler::emu::ptx
