@@ -7,6 +7,9 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "cli/machine.h"
+#include "cli/models.h"
+#include "llm/http.h"
+#include "llm/local.h"
 #include "task/task.h"
 
 namespace sculler::cli {
@@ -17,7 +20,61 @@ struct Finding {
   std::string what, text, cure;
 };
 
-std::vector<Finding> examine(const App& app, const Home& home, const Machine& m) {
+// Which models can be asked from here. Nothing is sent: a key that is there may still be refused.
+std::vector<Finding> examine_models(const App& app, const Settings& settings) {
+  std::vector<Finding> out;
+  const auto words = split(llm::http_version(), ' ');
+  out.push_back({"ok",
+                 "models",
+                 fmt::format("{}, {}; openai, anthropic, local, files, command", words.front(),
+                             words.size() > 1 ? words[1] : ""),
+                 {}});
+  const auto models = effective_llm(settings);
+  if (!models) {
+    out.push_back({"missing", "models", models.error().text(), models.error().cure});
+    return out;
+  }
+  for (const auto& model : models->models) {
+    llm::Settings one = *models;
+    one.models = {model};
+    one.max_usd = 0;
+    llm::Surroundings around{app.files, app.clock, app.processes};
+    around.cache = cache_folder();
+    if (auto provider = llm::make_provider(one, around); !provider) {
+      out.push_back(
+          {"missing", "model " + model.name, provider.error().message, provider.error().cure});
+    } else {
+      llm::Model whole = model;
+      llm::fill_defaults(whole);
+      const bool here = whole.url.find("://127.") != std::string::npos ||
+                        whole.url.find("://localhost") != std::string::npos;
+      const bool open = whole.url.starts_with("http:") && !here &&
+                        !(whole.key_env.empty() && whole.key_file.empty());
+      out.push_back(
+          {open ? "note" : "ok", "model " + model.name,
+           fmt::format("{} {}{}", whole.provider, whole.url.empty() ? whole.path : whole.url,
+                       open ? "; its key goes over the network in the open" : ""),
+           open ? "use https" : ""});
+    }
+  }
+  if (!models->models.empty()) return out;
+  for (const auto& [provider, key] :
+       {std::pair{"openai", "OPENAI_API_KEY"}, std::pair{"anthropic", "ANTHROPIC_API_KEY"}}) {
+    if (env_value(key).empty())
+      out.push_back({"note", provider, fmt::format("{} is not set", key),
+                     "export it, or use key_file in a [[model]]"});
+    else out.push_back({"ok", provider, fmt::format("{} is set", key), {}});
+  }
+  llm::Model local;
+  if (auto found = llm::find_local(app.files, cache_folder(), local); !found)
+    out.push_back({"note", "local model", found.error().message, found.error().cure});
+  else
+    out.push_back({"ok", "local model", fmt::format("{} with {}", local.server, local.path), {}});
+  return out;
+}
+
+std::vector<Finding> examine(const App& app, const Home& home, const Machine& m,
+                             const Settings& settings) {
   std::vector<Finding> out;
   const auto add = [&](std::string level, std::string what, std::string text,
                        std::string cure = {}) {
@@ -93,7 +150,7 @@ std::vector<Finding> examine(const App& app, const Home& home, const Machine& m)
           "set SCULLER_NCCL_HOME to an NCCL of one version");
     } else add("ok", "NCCL", library);
   }
-  add("note", "models", "none configured; the tuner needs none");
+  for (auto& finding : examine_models(app, settings)) out.push_back(std::move(finding));
   int tasks = 0;
   for (const auto& task : task::list_tasks(app.files, home.task_roots)) {
     if (auto loaded = task::load_task(app.files, task.folder); !loaded)
@@ -112,12 +169,16 @@ std::vector<Finding> examine(const App& app, const Home& home, const Machine& m)
   return out;
 }
 
-Status doctor(App& app) {
+Status doctor(App& app, const std::string& run_file) {
+  Settings settings;
+  if (!run_file.empty()) {
+    if (auto ok = read_settings(app.files, run_file, settings); !ok) return ok;
+  }
   auto home = app.home();
   if (!home) return fail(home.error());
   auto machine = ask_machine(app);
   if (!machine) return fail(machine.error());
-  const auto findings = examine(app, *home, *machine);
+  const auto findings = examine(app, *home, *machine, settings);
   if (app.json) {
     nlohmann::json list = nlohmann::json::array();
     for (const auto& f : findings)
@@ -138,7 +199,10 @@ Status doctor(App& app) {
 
 void add_doctor(CLI::App& cli, App& app, Action& action) {
   auto* command = cli.add_subcommand("doctor", "what this machine has and lacks");
-  command->callback([&action, &app] { action = [&app] { return doctor(app); }; });
+  auto run_file = std::make_shared<std::string>();
+  command->add_option("--run-file", *run_file, "settings (run.toml) whose models are examined too");
+  command->callback(
+      [&action, &app, run_file] { action = [&app, run_file] { return doctor(app, *run_file); }; });
 }
 
 }  // namespace sculler::cli

@@ -12,7 +12,32 @@
 namespace sculler::cli {
 namespace {
 
-using Field = std::variant<std::string Settings::*, int64_t Settings::*, double Settings::*>;
+using Field =
+    std::variant<std::string Settings::*, int64_t Settings::*, double Settings::*,
+                 std::string llm::Settings::*, int64_t llm::Settings::*, double llm::Settings::*>;
+// Where the value of a field is; exactly one of the three is not null.
+struct Place {
+  std::string* text = nullptr;
+  int64_t* integer = nullptr;
+  double* number = nullptr;
+};
+Place place_of(Settings& settings, const Field& field) {
+  Place place;
+  if (const auto* f = std::get_if<std::string Settings::*>(&field)) place.text = &(settings.**f);
+  if (const auto* f = std::get_if<int64_t Settings::*>(&field)) place.integer = &(settings.**f);
+  if (const auto* f = std::get_if<double Settings::*>(&field)) place.number = &(settings.**f);
+  if (const auto* f = std::get_if<std::string llm::Settings::*>(&field))
+    place.text = &(settings.llm.**f);
+  if (const auto* f = std::get_if<int64_t llm::Settings::*>(&field))
+    place.integer = &(settings.llm.**f);
+  if (const auto* f = std::get_if<double llm::Settings::*>(&field))
+    place.number = &(settings.llm.**f);
+  return place;
+}
+bool is_text(const Field& field) {
+  return std::holds_alternative<std::string Settings::*>(field) ||
+         std::holds_alternative<std::string llm::Settings::*>(field);
+}
 
 struct Setting {
   std::string_view key;
@@ -79,6 +104,66 @@ const std::array kSettings = {
             10000,
             {},
             "points of a source in one round at most"},
+    Setting{"llm.model",
+            &Settings::llm_model,
+            0,
+            0,
+            {},
+            "one model in a word (openai:NAME, anthropic:NAME, local, files:FOLDER, "
+            "command:PROGRAM, script:FILE), or the name of a [[model]]; empty: all [[model]]s"},
+    Setting{"llm.choose", &llm::Settings::choose, 0, 0, "weights|ucb",
+            "how one of several models is chosen"},
+    Setting{"llm.timeout",
+            &llm::Settings::timeout_s,
+            0.001,
+            1e7,
+            {},
+            "seconds of a call with all its retries"},
+    Setting{"llm.retries", &llm::Settings::retries, 0, 1000, {}, "after the first request"},
+    Setting{"llm.parallel", &llm::Settings::parallel, 1, 4096, {}, "calls at once"},
+    Setting{"llm.max_usd", &llm::Settings::max_usd, 0, 1e9, {}, "of the whole run; 0: no bound"},
+    Setting{"llm.max_tokens",
+            &llm::Settings::max_tokens,
+            0,
+            1e15,
+            {},
+            "prompts and answers of the whole run; 0: no bound"},
+    Setting{"llm.stop_after",
+            &llm::Settings::stop_after,
+            0,
+            1e6,
+            {},
+            "failures one after another until an endpoint counts as down; 0: never"},
+    Setting{"llm.stop_after_seconds",
+            &llm::Settings::stop_after_s,
+            0,
+            1e6,
+            {},
+            "that those failures must last"},
+    Setting{"llm.max_answer_bytes",
+            &llm::Settings::max_answer_bytes,
+            1,
+            1e9,
+            {},
+            "larger answers are cut off and lost"},
+    Setting{"llm.prices",
+            &llm::Settings::prices,
+            0,
+            0,
+            {},
+            "a prices.toml; empty: knowledge/prices.toml"},
+    Setting{"llm.record",
+            &Settings::llm_record,
+            0,
+            0,
+            {},
+            "a cassette that keeps answers, verdicts and their order"},
+    Setting{"llm.replay",
+            &Settings::llm_replay,
+            0,
+            0,
+            {},
+            "a cassette to be replayed instead of asking"},
 };
 
 std::vector<std::string> choices_of(const Setting& setting) {
@@ -114,11 +199,11 @@ Error unknown(std::string_view where, std::string_view key) {
 }
 
 std::string value_text(const Settings& settings, const Setting& setting) {
-  if (const auto* text = std::get_if<std::string Settings::*>(&setting.field))
-    return toml_quote(settings.**text);
-  if (const auto* integer = std::get_if<int64_t Settings::*>(&setting.field))
-    return std::to_string(settings.**integer);
-  return fmt::format("{}", settings.*std::get<double Settings::*>(setting.field));
+  Settings copy = settings;
+  const Place place = place_of(copy, setting.field);
+  if (place.text != nullptr) return toml_quote(*place.text);
+  if (place.integer != nullptr) return std::to_string(*place.integer);
+  return fmt::format("{}", *place.number);
 }
 
 }  // namespace
@@ -133,7 +218,8 @@ Status set_setting(Settings& settings, std::string_view key, std::string_view va
                    std::string_view where) {
   const Setting* setting = find_setting(key);
   if (setting == nullptr) return fail(unknown(where, key));
-  if (const auto* text = std::get_if<std::string Settings::*>(&setting->field)) {
+  const Place place = place_of(settings, setting->field);
+  if (place.text != nullptr) {
     if (!setting->choices.empty()) {
       const auto choices = choices_of(*setting);
       if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
@@ -143,11 +229,11 @@ Status set_setting(Settings& settings, std::string_view key, std::string_view va
                              : fmt::format("use one of {}", join(choices, ", "))));
       }
     }
-    settings.** text = std::string(value);
+    *place.text = std::string(value);
     return {};
   }
   const auto number = parse_double(value);
-  const bool whole = std::holds_alternative<int64_t Settings::*>(setting->field);
+  const bool whole = place.integer != nullptr;
   if (!number || !std::isfinite(*number) || (whole && !parse_int(value))) {
     return fail(bad(where, key,
                     fmt::format("\"{}\" is no {}", printable(shorten(value, 60)),
@@ -158,8 +244,8 @@ Status set_setting(Settings& settings, std::string_view key, std::string_view va
     return fail(bad(where, key,
                     fmt::format("{} is outside {}..{}", value, setting->low, setting->high), {}));
   }
-  if (whole) settings.*std::get<int64_t Settings::*>(setting->field) = *parse_int(value);
-  else settings.*std::get<double Settings::*>(setting->field) = *number;
+  if (whole) *place.integer = *parse_int(value);
+  else *place.number = *number;
   return {};
 }
 
@@ -205,8 +291,7 @@ Status read_settings(Files& files, const std::string& path, Settings& settings) 
       }
     }
     const Setting* setting = find_setting(key);
-    if (setting != nullptr && std::holds_alternative<std::string Settings::*>(setting->field) !=
-                                  (node.kind == TomlNode::Kind::kString)) {
+    if (setting != nullptr && is_text(setting->field) != (node.kind == TomlNode::Kind::kString)) {
       return fail(bad(
           where, key,
           node.kind == TomlNode::Kind::kString ? "a number is expected" : "a string is expected",
@@ -216,6 +301,12 @@ Status read_settings(Files& files, const std::string& path, Settings& settings) 
   };
   for (const auto& [key, node] : tree->table) {
     if (key == "version") continue;
+    if (key == "model" && node.kind == TomlNode::Kind::kArray) {
+      auto models = llm::read_models(root);
+      if (!models) return fail(models.error());
+      settings.llm.models = std::move(*models);
+      continue;
+    }
     if (!node.is_table()) {
       if (auto ok = scalar(node, key); !ok) return ok;
       continue;
@@ -244,6 +335,32 @@ std::string print_settings(const Settings& settings) {
                     setting.choices.empty() ? std::string() : std::string(setting.choices) + "; ",
                     setting.note);
   }
+  return out + llm::print_models(settings.llm.models);
+}
+
+Result<llm::Settings> effective_llm(const Settings& settings) {
+  llm::Settings out = settings.llm;
+  if (settings.llm_model.empty()) return out;
+  std::vector<std::string> names;
+  for (const auto& model : settings.llm.models) {
+    names.push_back(model.name);
+    if (model.name == settings.llm_model) {
+      out.models = {model};
+      return out;
+    }
+  }
+  auto model = llm::model_of_word(settings.llm_model);
+  if (!model) {
+    if (const auto like = nearest(settings.llm_model, names))
+      return fail(Error{ErrorCode::kUsage,
+                        "is the name of no [[model]]",
+                        {},
+                        "llm.model",
+                        fmt::format("did you mean {}?", *like)});
+    return fail(model.error());
+  }
+  model->where = "llm.model";
+  out.models = {std::move(*model)};
   return out;
 }
 

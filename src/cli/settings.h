@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "llm/settings.h"
 
 namespace sculler::cli {
 
@@ -33,6 +34,9 @@ struct Settings {
   std::string cache;                 // empty: the user's cache
   std::string containment = "auto";  // auto, no-userns, none
   int64_t round_points = 8;
+  std::string llm_model;  // one model in a word, or the name of a [[model]]; empty: all of them
+  std::string llm_record, llm_replay;  // cassettes
+  llm::Settings llm;                   // with the [[model]] tables
 };
 
 // Every key, dotted, in the order of the file.
@@ -45,6 +49,8 @@ struct Settings {
 // Reads a run.toml over `settings`. Unknown keys are named with the nearest; another version is
 // kVersion.
 [[nodiscard]] Status read_settings(Files& files, const std::string& path, Settings& settings);
+// [llm] and the [[model]] tables with llm.model taken into account.
+[[nodiscard]] Result<llm::Settings> effective_llm(const Settings& settings);
 // The whole file, version first.
 [[nodiscard]] std::string print_settings(const Settings& settings);
 

@@ -60,7 +60,15 @@ std::string error_text(const json& error) {
   return type.empty() ? message : fmt::format("{}: {}", type, message);
 }
 
-std::string one_line(std::string_view text) { return printable(shorten(trim(text), 300)); }
+std::string one_line(std::string_view text) {
+  std::string out(trim(text.substr(0, 4096)));
+  if (!valid_utf8(out)) {
+    for (char& c : out) {
+      if (static_cast<unsigned char>(c) >= 0x80) c = '?';
+    }
+  }
+  return printable(shorten(out, 300));
+}
 
 }  // namespace
 

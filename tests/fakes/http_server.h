@@ -86,8 +86,12 @@ class HttpServer {
     ::shutdown(listener_, SHUT_RDWR);
     acceptor_.join();
     ::close(listener_);
-    const std::lock_guard lock(mutex_);
-    for (auto& thread : threads_) thread.join();
+    std::vector<std::thread> threads;
+    {
+      const std::lock_guard lock(mutex_);
+      threads.swap(threads_);
+    }
+    for (auto& thread : threads) thread.join();
   }
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

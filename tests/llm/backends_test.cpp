@@ -106,7 +106,7 @@ TEST_F(BackendsTest, FilesThatCannotBeAnswers) {
   });
   EXPECT_EQ(fault_of(provider->ask(question("never answered", 3))), Fault::kCancelled);
   stopper.join();
-  EXPECT_LT(real_clock().now_ns() - start, 1'000'000'000);
+  EXPECT_LT(real_clock().now_ns() - start, 5'000'000'000);
 }
 
 TEST_F(BackendsTest, AProgramIsAModel) {
@@ -142,7 +142,7 @@ TEST_F(BackendsTest, ProgramsThatFail) {
     settings.max_answer_bytes = 100'000;
     const auto start = real_clock().now_ns();
     EXPECT_EQ(fault_of(make(settings)->ask(question())), c.fault) << c.argv.front();
-    EXPECT_LT(real_clock().now_ns() - start, 10'000'000'000) << c.argv.front();
+    EXPECT_LT(real_clock().now_ns() - start, 15'000'000'000) << c.argv.front();
   }
 }
 

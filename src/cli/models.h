@@ -1,0 +1,30 @@
+// The language models of a run, from its settings.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/app.h"
+#include "cli/settings.h"
+#include "llm/make.h"
+#include "llm/tape.h"
+#include "store/calls.h"
+
+namespace sculler::cli {
+
+// In order of dependence: what stands below uses what stands above.
+struct Models {
+  std::unique_ptr<llm::Tape> tape{};      // null: neither llm.record nor llm.replay
+  std::unique_ptr<store::Calls> calls{};  // null where there is no run folder
+  std::unique_ptr<llm::CallLog> log{};
+  std::unique_ptr<llm::Provider> provider{};
+};
+
+// `run_folder` with its store.sqlite, in which calls are kept; empty: nothing is kept.
+[[nodiscard]] Result<Models> open_models(const App& app, const Settings& settings,
+                                         const std::string& run_folder);
+
+// $XDG_CACHE_HOME/sculler or ~/.cache/sculler; empty where neither is known.
+[[nodiscard]] std::string cache_folder();
+
+}  // namespace sculler::cli
