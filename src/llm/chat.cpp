@@ -183,7 +183,7 @@ Reply Chat::ask(const Request& original) {
 }
 
 Reply Chat::live(const Request& request, int64_t start_ns) {
-  Asking asking{request, prompt_text(request), request.deadline_ns};
+  Asking asking{request, {}, request.deadline_ns};
   for (;;) {
     std::vector<Chooser::Option> options;
     std::vector<Member*> who;
@@ -230,6 +230,7 @@ Reply Chat::live(const Request& request, int64_t start_ns) {
 Reply Chat::ask_member(Member& member, Asking& asking) {
   const Request& request = asking.request;
   asking.answer.model = member.model.name;
+  asking.answer.repaired = false;
   auto raw = question(member, asking, request, request.name());
   if (!raw) return tl::unexpected(raw.error());
   Answer& answer = asking.answer;
@@ -264,7 +265,7 @@ Reply Chat::ask_member(Member& member, Asking& asking) {
 
 tl::expected<Raw, Failure> Chat::question(Member& member, Asking& asking, const Request& request,
                                           const std::string& name) {
-  if (&request != &asking.request) asking.prompt = prompt_text(request);
+  asking.prompt = prompt_text(request);
   if (resumed_ && log_ != nullptr) {
     auto found = log_->find(name, sha256_hex(asking.prompt));
     if (!found) return tl::unexpected(Failure{Fault::kSetup, found.error()});
