@@ -43,6 +43,7 @@ int run_app(App& app, const std::vector<std::string>& arguments) {
   add_optimize(cli, app, action);
   add_evaluate(cli, app, action);
   add_resume(cli, app, action);
+  add_report(cli, app, action);
   add_doctor(cli, app, action);
   add_calibrate(cli, app, action);
   add_export(cli, app, action);

@@ -58,6 +58,7 @@ void add_bench_exploits(CLI::App& bench, App& app, Action& action);
 void add_bench_noise(CLI::App& bench, App& app, Action& action);
 void add_optimize(CLI::App& cli, App& app, Action& action);
 void add_evaluate(CLI::App& cli, App& app, Action& action);
+void add_report(CLI::App& cli, App& app, Action& action);
 void add_resume(CLI::App& cli, App& app, Action& action);
 void add_doctor(CLI::App& cli, App& app, Action& action);
 void add_calibrate(CLI::App& cli, App& app, Action& action);

@@ -1,13 +1,14 @@
 // sculler optimize TASK
 #include <CLI/CLI.hpp>
 
+#include "cli/evolve.h"
 #include "cli/session.h"
 
 namespace sculler::cli {
 namespace {
 
 struct Options {
-  std::string task, run_file, target, profile, size, cache, runs = "runs";
+  std::string task, run_file, target, profile, size, cache, strategy, preset, runs = "runs";
   int64_t ranks = 0, candidates = -1, seed = -1;
   std::vector<std::string> sets;
 };
@@ -23,7 +24,11 @@ Status optimize(App& app, const Options& o) {
   if (settings.task.empty())
     return fail(ErrorCode::kUsage, "no task is named",
                 "sculler optimize TASK; sculler list shows the tasks");
+  if (!o.preset.empty()) {
+    if (auto ok = apply_preset(settings, o.preset); !ok) return ok;
+  }
   const std::vector<std::pair<const char*, std::string>> direct = {
+      {"strategy", o.strategy},
       {"target", o.target},
       {"profile", o.profile},
       {"size", o.size},
@@ -38,6 +43,8 @@ Status optimize(App& app, const Options& o) {
   for (const auto& assignment : o.sets) {
     if (auto ok = apply_override(settings, assignment); !ok) return ok;
   }
+  if (auto ok = need_models(settings); !ok) return ok;
+  if (auto ok = evolve_settings(settings); !ok) return fail(ok.error());
   // The task's name is judged before the machine is asked.
   auto folder = task::find_task(app.files, home->task_roots, settings.task);
   if (!folder) return fail(folder.error());
@@ -61,6 +68,8 @@ void add_optimize(CLI::App& cli, App& app, Action& action) {
   command->add_option("--profile", o->profile, "hardware profile");
   command->add_option("--ranks", o->ranks, "number of ranks");
   command->add_option("--size", o->size, "problem size");
+  command->add_option("--strategy", o->strategy, "tuner, or evolve (needs a model)");
+  command->add_option("--preset", o->preset, "settings of a published system: cuco");
   command->add_option("--candidates", o->candidates, "how many to evaluate");
   command->add_option("--seed", o->seed, "of inputs, schedules and choices");
   command->add_option("--cache", o->cache, "folder of the compile cache");

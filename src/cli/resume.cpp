@@ -1,6 +1,7 @@
 // sculler resume RUN
 #include <CLI/CLI.hpp>
 
+#include "cli/evolve.h"
 #include "cli/session.h"
 
 namespace sculler::cli {
@@ -21,6 +22,8 @@ Status resume(App& app, const std::string& run, const std::vector<std::string>& 
   for (const auto& assignment : sets) {
     if (auto ok = apply_override(settings, assignment); !ok) return ok;
   }
+  if (auto ok = need_models(settings); !ok) return ok;
+  if (auto ok = evolve_settings(settings); !ok) return fail(ok.error());
   auto home = app.home();
   if (!home) return fail(home.error());
   auto machine = ask_machine(app);

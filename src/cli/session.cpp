@@ -11,6 +11,7 @@
 #include "base/hold.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "cli/evolve.h"
 #include "search/best.h"
 #include "search/tuner.h"
 
@@ -196,8 +197,9 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
       fmt::format("{}          run {}{}", target_line(plan), shown, resumed ? " (resumed)" : ""));
   progress->line(task_line(plan));
   for (const auto& reason : left_out) progress->line(fmt::format("left out {}", reason));
+  const bool evolving = settings.strategy == "evolve";
   progress->line(search::table_head(plan.target == "emu" ? "predicted" : "measured",
-                                    baselines.front().source->name));
+                                    baselines.front().source->name, evolving));
 
   search::RunSettings run_settings;
   run_settings.frame = plan.frame;
@@ -209,19 +211,38 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   run_settings.in_flight = plan.parallel + 1;  // one waits, so that the evaluator never does
   run_settings.confirm = static_cast<int>(settings.confirm);
   run_settings.spool = join_path(folder, "spool");
-  run_settings.show_all = settings.candidates > 0 && settings.candidates <= 100;
-  search::TunerSettings tuner_settings;
-  tuner_settings.seed = static_cast<uint64_t>(settings.seed);
-  tuner_settings.budget = settings.candidates;
-  tuner_settings.round_points = settings.round_points;
-  search::Tuner tuner(std::move(possible), tuner_settings);
+  const auto few = [](int64_t n) { return n > 0 && n <= 100; };
+  run_settings.show_all =
+      few(settings.candidates) || (evolving && few(settings.evolve.generations));
+  run_settings.show_proposer = evolving;
   Log log(app.files, app.clock, join_path(folder, "log.jsonl"));
+  std::unique_ptr<search::Strategy> tuner;
+  Evolution evolution;
+  if (evolving) {
+    auto opened = open_evolution(app, folder, settings, plan, std::move(possible), **store,
+                                 [&](const std::string& text) {
+                                   log.write(LogLevel::kInfo, "proposal", {{"text", text}});
+                                   if (run_settings.show_all) progress->line("      " + text);
+                                 });
+    if (!opened) return fail(opened.error());
+    evolution = std::move(*opened);
+  } else {
+    search::TunerSettings tuner_settings;
+    tuner_settings.seed = static_cast<uint64_t>(settings.seed);
+    tuner_settings.budget = settings.candidates;
+    tuner_settings.round_points = settings.round_points;
+    tuner = std::make_unique<search::Tuner>(std::move(possible), tuner_settings);
+  }
+  search::Strategy& strategy = evolving ? *evolution.strategy : *tuner;
   auto evaluator = start_evaluator(app, run_settings.spool, join_path(folder, "evaluator.log"),
                                    settings, plan, plan.parallel);
-  search::Run run(**store, app.files, app.clock, *evaluator, tuner, *progress, log, run_settings);
+  search::Run run(**store, app.files, app.clock, *evaluator, strategy, *progress, log,
+                  run_settings);
   run.interrupted = app.interrupted;
+  run.tape = evolution.models.tape.get();
   auto summary = run.execute(baselines);
   evaluator.reset();
+  if (evolving) evolution.strategy->finish();
   if (!summary) return fail(summary.error());
 
   const std::string best_folder = join_path(folder, "best");
@@ -271,6 +292,13 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
                       {},
                       {},
                       fmt::format("sculler resume {} goes on", shown)});
+  // A budget that is spent is an end as it was planned; models that cannot be asked are none.
+  if (evolving && evolution.strategy->stopped_by() &&
+      evolution.strategy->stopped_by()->code != ErrorCode::kModelBudget) {
+    Error error = *evolution.strategy->stopped_by();
+    error.cure += fmt::format("{}sculler resume {} goes on", error.cure.empty() ? "" : "; ", shown);
+    return fail(std::move(error));
+  }
   if (!summary->best) {
     return fail(ErrorCode::kNothingPassed, "no candidate passed",
                 fmt::format("see the rows above, or sculler export {}", shown));

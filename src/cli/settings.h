@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "llm/settings.h"
+#include "search/evolve/settings.h"
 
 namespace sculler::cli {
 
@@ -34,6 +35,14 @@ struct Settings {
   std::string cache;                 // empty: the user's cache
   std::string containment = "auto";  // auto, no-userns, none
   int64_t round_points = 8;
+  search::EvolveSettings evolve;  // its numbers; lists and words as text:
+  std::string evolve_explore_mix = "0.15,0.7,0.15", evolve_exploit_mix = "0.25,0.6,0.15";
+  std::string evolve_explore_temperatures = "0.2,0.5,0.8";
+  std::string evolve_exploit_temperatures = "0,0.2,0.5";
+  std::string evolve_directive = "first";  // first, with_code
+  std::string evolve_scope = "blocks";     // blocks, file
+  std::string evolve_judge = "no";         // no, yes
+  std::string evolve_backends;
   std::string llm_model;  // one model in a word, or the name of a [[model]]; empty: all of them
   std::string llm_record, llm_replay;  // cassettes
   llm::Settings llm;                   // with the [[model]] tables

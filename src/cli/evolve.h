@@ -1,0 +1,37 @@
+// Strategy `evolve` of a run: its settings from text, its models, and what the agents are told.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/models.h"
+#include "cli/plan.h"
+#include "search/evolve/evolve.h"
+
+namespace sculler::cli {
+
+// The numbers of a published system over the settings, strategy included. kUsage for an unknown
+// name.
+[[nodiscard]] Status apply_preset(Settings& settings, std::string_view name);
+
+// Lists and words of [evolve] read; kBadInput names the key.
+[[nodiscard]] Result<search::EvolveSettings> evolve_settings(const Settings& settings);
+
+// kUsage with what to write where the strategy needs a model and none is configured.
+[[nodiscard]] Status need_models(const Settings& settings);
+
+// The strategy is destroyed before the models that it asks.
+struct Evolution {
+  Models models;
+  std::unique_ptr<search::Evolve> strategy;
+};
+// In a run folder whose store is open. `note` gets a line about proposals without a candidate.
+[[nodiscard]] Result<Evolution> open_evolution(
+    const App& app, const std::string& folder, const Settings& settings, const Plan& plan,
+    std::vector<std::shared_ptr<const search::Source>> seeds, store::Store& store,
+    std::function<void(const std::string&)> note);
+
+}  // namespace sculler::cli

@@ -1,0 +1,176 @@
+// optimize --strategy evolve, resume and report with a scripted model and a stubbed evaluator.
+#include "cli/evolve.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "cli/app.h"
+
+namespace sculler::cli {
+namespace {
+
+std::string machine() {
+  return dump_json(
+      {{"containment", {{"level", "full"}, {"why", ""}}},
+       {"cuda", {{"home", "/cuda"}, {"nvcc", "13.0.88"}}},
+       {"nccl", {{"include", "/cuda/include"}, {"version", 22809}}},
+       {"cutlass", nlohmann::json::array()},
+       {"gxx", "/usr/bin/g++"},
+       {"gpus", nlohmann::json::array()},
+       {"gpu_problem", ""},
+       {"cuda_libraries", nlohmann::json::array()},
+       {"emulator_libraries", {"/lib/emu/libcuda.so.1"}},
+       {"programs", {{"sculler-rank", true}, {"sculler-vm", true}, {"sculler-verify", true}}},
+       {"share", "/share"},
+       {"cache", "/"},
+       {"cores", 2}});
+}
+
+std::string judge(const std::string& id, const std::string&) {
+  const double us = 500 + static_cast<double>(std::stoul(id.substr(0, 4), nullptr, 16) % 1000);
+  nlohmann::json v{{"version", 1}, {"job", id}, {"status", "PASSED"}, {"stage", "emulate"}};
+  v["latency_us"] = {
+      {"median", us}, {"low", us}, {"high", us}, {"kind", "predicted"}, {"size", "default"}};
+  return dump_json(v);
+}
+
+constexpr const char* kRules = R"([[rule]]
+role = "directive"
+text = '{"backend":"lsa","issuer":"warp","placement":"split_phase","sync":"peer","granularity":0,"why":"scripted"}'
+
+[[rule]]
+role = "mutator"
+text = '''A program of its own.
+```cuda candidate.cu
+// EVOLVE-BLOCK-START
+int program_{index};
+extern "C" int sculler_setup();
+extern "C" int sculler_run();
+extern "C" int sculler_teardown();
+// EVOLVE-BLOCK-END
+```
+'''
+
+[[rule]]
+text = "What holds: little."
+)";
+
+class EvolveCliTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/sculler_cli_XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    folder_ = pattern;
+    ASSERT_TRUE(real_files().write_atomic(folder_ + "/rules.toml", kRules));
+  }
+  void TearDown() override { ASSERT_TRUE(real_files().remove_all(folder_)); }
+
+  int run(const std::vector<std::string>& arguments) {
+    char *out = nullptr, *err = nullptr;
+    std::size_t out_bytes = 0, err_bytes = 0;
+    App app{real_files(), clock_, real_processes(), "/nowhere", SCULLER_SOURCE_DIR, ""};
+    app.out = open_memstream(&out, &out_bytes);
+    app.err = open_memstream(&err, &err_bytes);
+    app.ask_doctor = [] { return Result<std::string>(machine()); };
+    app.make_evaluator = [](const std::string&) {
+      return std::make_unique<search::FakeEvaluator>(judge);
+    };
+    const int code = run_app(app, arguments);
+    std::fclose(app.out);
+    std::fclose(app.err);
+    out_.assign(out, out_bytes);
+    err_.assign(err, err_bytes);
+    std::free(out);
+    std::free(err);
+    return code;
+  }
+  std::vector<std::string> optimize(std::vector<std::string> more) {
+    std::vector<std::string> all = {"optimize", "gemm_allgather", "--strategy",
+                                    "evolve",   "--runs",         folder_ + "/runs"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  bool said(const std::string& text) const { return out_.find(text) != std::string::npos; }
+
+  FakeClock clock_;
+  std::string folder_, out_, err_;
+};
+
+TEST_F(EvolveCliTest, WithoutAModelItSaysWhatToWrite) {
+  EXPECT_EQ(run(optimize({})), 2);
+  EXPECT_NE(err_.find("strategy evolve asks a language model, and none is configured (write "
+                      "[[model]] with name = "),
+            std::string::npos)
+      << err_;
+  EXPECT_FALSE(real_files().exists(folder_ + "/runs"));
+  EXPECT_EQ(run(optimize({"--set", "llm.model=files:x", "--set", "evolve.backends=lsb"})), 3);
+  EXPECT_NE(err_.find("evolve.backends: \"lsb\" is no backend (did you mean lsa?)"),
+            std::string::npos)
+      << err_;
+  EXPECT_EQ(run(optimize({"--preset", "cucu"})), 2);
+}
+
+TEST_F(EvolveCliTest, SearchesReportsAndResumes) {
+  const std::string model = "llm.model=script:" + folder_ + "/rules.toml";
+  ASSERT_EQ(run(optimize({"--candidates", "14", "--set", model, "--set", "evolve.scope=file",
+                          "--set", "evolve.calls=2", "--set", "evolve.novelty=2", "--set",
+                          "evolve.migrate_every=4"})),
+            0)
+      << err_ << out_;
+  EXPECT_TRUE(said("proposed by")) << out_;
+  EXPECT_TRUE(said("lsa warp split_phase peer"));
+  EXPECT_TRUE(said("g1 i0 script")) << out_;
+  EXPECT_TRUE(said("14 of 14 evaluated"));
+  const std::string run_folder = folder_ + "/runs/2026-11-18-gemm_allgather-1";
+  EXPECT_NE(real_files().read(run_folder + "/run.toml")->find("scope = \"file\""),
+            std::string::npos);
+
+  ASSERT_EQ(run({"report", run_folder}), 0) << err_;
+  EXPECT_TRUE(said("proposals: ")) << out_;
+  EXPECT_TRUE(said("model script")) << out_;
+  ASSERT_EQ(run({"report", run_folder, "--prompts", "--role", "mutator", "--question", "000001"}),
+            0);
+  EXPECT_TRUE(said("##### 000001-mutator")) << out_;
+  EXPECT_TRUE(said("gemm_allgather: names for dimensions and buffers"));  // the task's header
+  EXPECT_TRUE(said("ncclLsaBarrierSession"));
+  EXPECT_TRUE(said("int program_1;"));
+  EXPECT_FALSE(said("##### 000002"));
+
+  ASSERT_EQ(run({"resume", run_folder, "--set", "budget.candidates=17"}), 0) << err_;
+  EXPECT_TRUE(said("17 of 17 evaluated")) << out_;
+  EXPECT_TRUE(said("verdicts were there already"));
+}
+
+TEST_F(EvolveCliTest, ThePresetIsThePapers) {
+  Settings settings;
+  ASSERT_TRUE(apply_preset(settings, "cuco"));
+  EXPECT_EQ(settings.strategy, "evolve");
+  const auto evolve = evolve_settings(settings);
+  ASSERT_TRUE(evolve);
+  EXPECT_EQ(evolve->islands, 2);
+  EXPECT_EQ(evolve->archive, 60);
+  EXPECT_EQ(evolve->migrate_every, 8);
+  EXPECT_EQ(evolve->migrate_share, 0.15);
+  EXPECT_EQ(evolve->lambda, 8);
+  EXPECT_EQ(evolve->fix, 0);
+  EXPECT_EQ(evolve->explore, 0.4);
+  EXPECT_EQ(evolve->explore_mix.full, 0.7);
+  EXPECT_EQ(evolve->exploit_mix.diff, 0.25);
+  EXPECT_EQ(evolve->exploit_temperatures, (std::vector<double>{0, 0.2, 0.5}));
+  EXPECT_EQ(evolve->novelty, 0.995);
+  EXPECT_EQ(evolve->recommendations, 5);
+  EXPECT_EQ(settings.llm.max_usd, 10);
+  // What is printed reads back the same.
+  MemoryFiles files;
+  ASSERT_TRUE(files.write_atomic("/run.toml", print_settings(settings)));
+  Settings back;
+  ASSERT_TRUE(read_settings(files, "/run.toml", back));
+  EXPECT_EQ(print_settings(back), print_settings(settings));
+}
+
+}  // namespace
+}  // namespace sculler::cli
