@@ -102,16 +102,27 @@ Filler::Filler(std::shared_ptr<const Library> library, Role role, Fill constants
       more.push_back({topic, {body, {}, 0}});
   }
   constants_.lists["more_knowledge"] = std::move(more);
-  system_ = text.system.render(json_of(constants_));
+  const auto all = json_of(constants_);
+  system_ = text.system.render(all);
+  for (const auto& [name, value] : all.items()) known_.push_back(name);
+  // What the system part alone asks for is not carried along.
+  const auto& names = text.user.names();
+  const auto unasked = [&](const auto& entry) {
+    return !std::binary_search(names.begin(), names.end(), entry.first) &&
+           !std::binary_search(names.begin(), names.end(), "has_" + entry.first);
+  };
+  std::erase_if(constants_.texts, unasked);
+  std::erase_if(constants_.flags, unasked);
+  std::erase_if(constants_.lists, unasked);
 }
 
 std::vector<std::string> Filler::unknown(const std::vector<std::string>& known) const {
   std::vector<std::string> out;
-  const auto json = json_of(constants_);
   const auto& text = library_->role(role_);
   for (const auto* part : {&text.system, &text.user}) {
     for (const auto& name : part->names()) {
-      if (name == "title" || name == "body" || json.contains(name) ||
+      if (name == "title" || name == "body" ||
+          std::find(known_.begin(), known_.end(), name) != known_.end() ||
           std::find(known.begin(), known.end(), name) != known.end())
         continue;
       out.push_back(name);

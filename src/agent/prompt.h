@@ -55,12 +55,12 @@ class Filler {
   [[nodiscard]] Result<Prompt> fill(const Fill& fill) const;
 
  private:
-  [[nodiscard]] Fill system_fill() const;
   std::shared_ptr<const Library> library_;
   Role role_;
   Fill constants_;
   std::size_t max_bytes_;
   std::string system_;
+  std::vector<std::string> known_;  // names of all constants
 };
 
 }  // namespace sculler::agent

@@ -21,7 +21,9 @@ class SqliteCalls final : public Calls {
   SqliteCalls(Database database, Clock& clock) : database_(std::move(database)), clock_(clock) {}
 
   Status prepare() {
-    if (auto ok = database_.execute("PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=60000;"); !ok)
+    if (auto ok = database_.execute("PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=60000; PRAGMA "
+                                    "wal_autocheckpoint=4000;");
+        !ok)
       return ok;
     const std::string columns = kColumns;
     const std::pair<Statement*, std::string> all[] = {

@@ -274,8 +274,8 @@ TEST_F(EvolveTest, AModelThatIsDownOrTooDearEndsTheRunInOrder) {
                                   std::pair{llm::Fault::kBudget, "the models' budget"}}) {
     store_ = std::move(*store::Store::open(":memory:", clock_));
     int asked = 0;
-    llm::FakeProvider provider([&asked, kind = kind](const llm::Request& request) -> llm::Reply {
-      if (++asked > 20) return llm::fault(kind, "no more");
+    llm::FakeProvider provider([&asked, which = kind](const llm::Request& request) -> llm::Reply {
+      if (++asked > 20) return llm::fault(which, "no more");
       return toy_answer(request);
     });
     FakeEvaluator evaluator(toy_verdict);
