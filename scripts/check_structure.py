@@ -11,6 +11,7 @@ ALLOWED = {
     "task": ["base"],
     "directive": ["base"],
     "source": ["base", "directive"],
+    "analyze": ["base", "directive", "source"],
     "store": ["base"],
     "llm": ["base"],
     "agent": ["base", "task", "directive", "source", "llm"],
@@ -19,7 +20,7 @@ ALLOWED = {
     "emu": ["base", "task", "rank", "verify"],
     "eval": ["base", "task", "directive", "source", "rank", "verify"],
     "search": ["base", "task", "directive", "source", "store", "llm", "agent"],
-    "cli": ["base", "task", "directive", "source", "store", "llm", "agent", "search", "eval"],
+    "cli": ["base", "task", "directive", "source", "analyze", "store", "llm", "agent", "search", "eval"],
 }
 # Within emu: the order of its rooms.
 EMU = {

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "cli/jobs.h"
+#include "cli/judge.h"
 #include "cli/session.h"
 #include "source/blocks.h"
 
@@ -113,25 +114,16 @@ Status evaluate(App& app, const Options& o) {
     frame.stages.clear();
     for (const auto stage : split(o.stages, ',')) frame.stages.emplace_back(trim(stage));
   }
-  const std::string job = search::job_id(frame, candidate);
   auto evaluator = start_evaluator(app, "", "", settings, *plan, 1);
-  if (auto ok = evaluator->submit(job, search::job_line(frame, candidate, job)); !ok) return ok;
-  for (;;) {
-    auto answer = evaluator->next(200);
-    if (!answer) return fail(answer.error());
-    if (app.interrupted != nullptr && app.interrupted->load())
-      return fail(ErrorCode::kTimeout, "interrupted");
-    if (!*answer) continue;
-    auto json = parse_json((*answer)->verdict, "verdict");
-    if (!json) return fail(json.error());
-    auto verdict = search::parse_verdict((*answer)->verdict, "verdict");
-    if (!verdict) return fail(verdict.error());
-    app.print(app.json ? dump_json(*json) : report(candidate, *verdict, *json));
-    app.answered = true;
-    if (verdict->right()) return {};
-    return fail(ErrorCode::kNothingPassed,
-                fmt::format("{} did not pass: {}", candidate.label(), verdict->status));
-  }
+  auto judged = judge(app, *evaluator, frame, candidate);
+  if (!judged) return fail(judged.error());
+  auto json = parse_json(judged->text, "verdict");
+  if (!json) return fail(json.error());
+  app.print(app.json ? dump_json(*json) : report(candidate, judged->verdict, *json));
+  app.answered = true;
+  if (judged->verdict.right()) return {};
+  return fail(ErrorCode::kNothingPassed,
+              fmt::format("{} did not pass: {}", candidate.label(), judged->verdict.status));
 }
 
 }  // namespace
