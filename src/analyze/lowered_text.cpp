@@ -1,5 +1,7 @@
 #include "analyze/lowered_text.h"
 
+#include "analyze/lowered_calls.h"
+#include "analyze/lowered_kernels.h"
 #include "analyze/lowered_pieces.h"
 
 namespace sculler::analyze {
