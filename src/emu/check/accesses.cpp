@@ -60,6 +60,7 @@ bool Checker::both_atomic(const Record& a, const Record& b) const {
 }
 
 bool Checker::happened_before(Actor& actor, RecordId id) {
+  if (async_) return async_before(actor, records_[id]);
   uint32_t& memo = actor.ordered[memo_of(id)];
   if (memo == id) return true;
   const Record& record = records_[id];
@@ -118,17 +119,19 @@ class Toucher {
   Toucher(Checker& checker, Actor& actor, MemorySpace space, RecordId record)
       : checker_(checker), actor_(actor), record_(record) {
     checker.place_.space = space;
-    if (space != MemorySpace::kShared) return;
-    Block& block = *checker.slots_[actor.slot].live;
-    shared_ = block.shared.granules().data();
-    shared_base_ = block.shared_base;
-    shared_bytes_ = block.shared_bytes;
+    if (space == MemorySpace::kShared) enter(checker.slots_[actor.slot].live);
   }
 
   void bytes(Address begin, uint64_t n) {
     if (shared_ != nullptr) {
-      const uint64_t at = begin - shared_base_;
-      if (at >= shared_bytes_ || n > shared_bytes_ - at) return;  // another block's of the cluster
+      uint64_t at = begin - shared_base_;
+      if (at >= shared_bytes_) {  // another block's of the cluster
+        Block* const other = checker_.block_at(begin);
+        if (other == nullptr) return;
+        enter(other);
+        at = begin - shared_base_;
+      }
+      if (n > shared_bytes_ - at) return;
       return granules(shared_, at, at, n);
     }
     if (checker_.place_.space == MemorySpace::kShared) return;
@@ -176,6 +179,13 @@ class Toucher {
   }
 
  private:
+  void enter(Block* block) {
+    shared_ = block->shared.granules().data();
+    shared_base_ = block->shared_base;
+    shared_bytes_ = block->shared_bytes;
+    checker_.place_.block = block;
+  }
+
   // Scattered lanes would wait for their cells one after the other: ask for all of them at once.
   void fetch(const Address* address, uint32_t mask) {
     if (checker_.place_.space == MemorySpace::kShared) return;
@@ -247,11 +257,7 @@ void Checker::access(const WarpAccess& access) {
   Actor* const actor = find_actor(access.actor);
   if (actor == nullptr || access.mask == 0 || access.bytes == 0) return;
   collect_if_due();
-  if (actor->generation != generation_) {
-    actor->generation = generation_;
-    actor->memo.fill({});
-    actor->ordered.fill(0);
-  }
+  refresh(*actor);
   const bool atomic = access.order != Order::kWeak;
   const uint8_t level = access.order == Order::kVolatile ? uint8_t{2} : level_of(access.scope);
   const uint32_t code = codes_.of(access.code);
@@ -310,11 +316,7 @@ void Checker::range(const RangeAccess& access) {
   Actor* const actor = find_actor(access.actor);
   if (actor == nullptr || access.bytes == 0) return;
   collect_if_due();
-  if (actor->generation != generation_) {
-    actor->generation = generation_;
-    actor->memo.fill({});
-    actor->ordered.fill(0);
-  }
+  refresh(*actor);
   const bool reads = access.access != Access::kStore, writes = access.access != Access::kLoad;
   const bool atomic = access.order != Order::kWeak;
   const Block& block = *slots_[actor->slot].live;
@@ -349,6 +351,89 @@ void Checker::range(const RangeAccess& access) {
   if (atomic && writes && config_.races) {
     strong_write(*actor, strong);
     if (strong.releases) ++actor->count;
+  }
+}
+
+// The asynchronous proxy's way: what `actor` issued is checked by what the actor knows and has
+// fenced, and stands in the shadow as an actor of its own.
+void Checker::async(const AsyncAccess& access) {
+  Actor* const warp = find_actor(access.actor);
+  if (warp == nullptr || access.bytes == 0 || access.kind == AsyncKind::kNone) return;
+  collect_if_due();
+  refresh(*warp);
+  uint32_t slot = 0, count = 0;
+  if (access.kind == AsyncKind::kTransaction) {
+    PhasePoint& point = point_at(access.barrier);
+    for (const auto& [issuer, copies] : point.copies)
+      if (issuer == warp->slot) slot = copies;
+    if (slot == 0) {
+      slot = slot_beside(warp->slot, access.kind);
+      point.copies.emplace_back(warp->slot, slot);
+    }
+    count = point.count;
+  } else {
+    slot = async_slot(*warp, access.kind);
+    count = access.kind == AsyncKind::kMatrix ? warp->matrix_group : warp->bulk_group;
+  }
+  const bool is_rmw = access.access == Access::kAtomic;
+  const ActorId id = slot << kWarpBits | warp->warp;
+  const uint32_t code = codes_.of(access.code);
+  LastAsync& last = last_async_[(code ^ static_cast<uint32_t>(access.access)) % last_async_.size()];
+  if (last.actor != id || last.count != count || last.code != code ||
+      last.access != access.access || last.generation != generation_) {
+    last = {id,
+            count,
+            code,
+            generation_,
+            access.access,
+            records_.add({id, count, code, access.access, is_rmw, uint8_t{1}, false})};
+  }
+  const RecordId now = last.record;
+  const MemorySpace space = access.begin - kSharedBase < kLocalBase - kSharedBase
+                                ? MemorySpace::kShared
+                                : MemorySpace::kGlobal;
+  async_ = true;
+  if (is_rmw) {
+    Toucher<true, true>(*this, *warp, space, now).bytes(access.begin, access.bytes);
+  } else if (access.access == Access::kStore) {
+    Toucher<false, true>(*this, *warp, space, now).bytes(access.begin, access.bytes);
+  } else {
+    Toucher<true, false>(*this, *warp, space, now).bytes(access.begin, access.bytes);
+  }
+  async_ = false;
+}
+
+void Checker::mbarrier(const BarrierAccess& access) {
+  constexpr uint64_t kBytes = 8;
+  Actor* const actor = find_actor(access.actor);
+  if (actor == nullptr) return;
+  collect_if_due();
+  refresh(*actor);
+  const uint32_t code = codes_.of(access.code);
+  switch (access.step) {
+    case BarrierStep::kInit:
+    case BarrierStep::kInvalidate: {
+      const RecordId now = record(*actor, code, Access::kStore, false, 0);
+      Toucher<false, true>(*this, *actor, MemorySpace::kShared, now).bytes(access.address, kBytes);
+      points_.erase(access.address);
+      break;
+    }
+    case BarrierStep::kArrive:
+    case BarrierStep::kArriveRelaxed: {
+      const RecordId now = record(*actor, code, Access::kAtomic, true, 1);
+      Toucher<true, true>(*this, *actor, MemorySpace::kShared, now).bytes(access.address, kBytes);
+      arrive(point_at(access.address), *actor, access.step == BarrierStep::kArrive);
+      break;
+    }
+    case BarrierStep::kPhase: complete(point_at(access.address)); break;
+    case BarrierStep::kTest:
+    case BarrierStep::kWait: {
+      const RecordId now = record(*actor, code, Access::kLoad, true, 1);
+      Toucher<true, false>(*this, *actor, MemorySpace::kShared, now).bytes(access.address, kBytes);
+      if (access.step == BarrierStep::kWait)
+        know(*actor, point_at(access.address).completed.entries());
+      break;
+    }
   }
 }
 

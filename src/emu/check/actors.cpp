@@ -12,6 +12,9 @@ std::unique_ptr<Observer> make_checker(CheckerConfig config) {
 }  // namespace sculler::emu
 
 namespace sculler::emu::check {
+namespace {
+constexpr uint64_t kMostWindows = 1u << 22;
+}
 
 Checker::Checker(CheckerConfig config) : config_(std::move(config)), slots_(1), grids_(1) {
   records_.set_limit(std::max<size_t>(config_.collect_records, 16));
@@ -62,6 +65,19 @@ void Checker::prune(ClockRef& clock, uint32_t own_slot) {
   if (entries_.size() < clock.size()) clock = pool_.make(entries_);
 }
 
+Block* Checker::block_at(Address shared) {
+  const uint64_t window = (shared - kSharedBase) / kSharedWindow;
+  Block* const block = window < windows_.size() ? windows_[window] : nullptr;
+  return block != nullptr && shared - block->shared_base < block->shared_bytes ? block : nullptr;
+}
+
+void Checker::refresh(Actor& actor) {
+  if (actor.generation == generation_) return;
+  actor.generation = generation_;
+  actor.memo.fill({});
+  actor.ordered.fill(0);
+}
+
 GridId Checker::begin_grid(const GridInfo& info) {
   Grid grid;
   grid.info = info;
@@ -92,6 +108,13 @@ ActorId Checker::begin_block(GridId grid, uint32_t number, Address shared_base,
     block = blocks_.back().get();
   }
   const uint32_t slot = new_slot({grid, number, of.info.rank, false, block});
+  block->slot = slot;
+  const uint64_t window = (shared_base - kSharedBase) / kSharedWindow;
+  if (window < kMostWindows) {
+    if (windows_.size() <= window) windows_.resize(window + 1);
+    windows_[window] = block;
+  }
+  block->async_slots.fill(0);
   block->shared_base = shared_base;
   block->shared_bytes = shared_bytes;
   block->shared.reset(shared_bytes);
@@ -129,6 +152,12 @@ void Checker::end_block(GridId grid, uint32_t number) {
     }
     for (const uint64_t key : block->sync_keys) sync_.erase(key);
     block->sync_keys.clear();
+    for (const Address barrier : block->barriers) points_.erase(barrier);
+    block->barriers.clear();
+    if (const uint64_t window = (block->shared_base - kSharedBase) / kSharedWindow;
+        window < windows_.size()) {
+      windows_[window] = nullptr;
+    }
     for (Granule& granule : block->shared.granules()) quads_.clear(granule.cell);
     block->actors.clear();
     spare_.push_back(block);

@@ -45,8 +45,9 @@ struct Actor {
     RecordId record = 0;
   };
   std::array<Memo, 16> memo{};
-  std::array<uint32_t, 32> ordered{};  // records and sets known to have happened before
-  uint32_t generation = 0;             // of the records that memo and ordered speak of
+  std::array<uint32_t, 32> ordered{};         // records and sets known to have happened before
+  uint32_t generation = 0;                    // of the records that memo and ordered speak of
+  uint32_t bulk_group = 1, matrix_group = 1;  // that are being filled
 };
 
 struct Grid {
@@ -64,12 +65,24 @@ struct ScopeMiss {
   uint8_t needed = 0, had = 0;
 };
 
+// What is published phase by phase: an mbarrier, the barrier of a cluster.
+struct PhasePoint {
+  Snapshot pending;    // of this phase
+  ClockRef completed;  // of all phases before
+  uint32_t count = 1;  // phase
+  // Bulk copies that it counts, as actors of their own: {slot of the issuing block, theirs}.
+  std::vector<std::pair<uint32_t, uint32_t>> copies;
+};
+
 struct Block {
+  uint32_t slot = 0;
   std::vector<Actor> actors;
   Address shared_base = 0;
   uint64_t shared_bytes = 0;
   SharedShadow shared;
   std::vector<uint64_t> sync_keys;
+  std::vector<Address> barriers;          // mbarriers in its shared memory
+  std::array<uint32_t, 3> async_slots{};  // kBulkRead, kBulkWrite, kMatrix
   ScopeMiss miss;
 };
 
@@ -80,6 +93,11 @@ struct Slot {
   int rank = 0;
   bool is_host = false;
   Block* live = nullptr;
+  AsyncKind async = AsyncKind::kNone;  // what this slot's warps have under way
+  bool is_fence = false;               // counts what is fenced of another slot's writes
+  // Slots that say up to which count its warps' writes are fenced for the asynchronous proxy:
+  // shared memory, global memory.
+  std::array<uint32_t, 2> fenced{};
 };
 
 struct Known {
@@ -103,6 +121,15 @@ class Checker final : public Observer, public WriteHistory {
   void barrier(const ActorId* arrived, uint32_t n_arrived, const ActorId* waited,
                uint32_t n_waited) override;
   void edge(ActorId from, ActorId to) override;
+  void async(const AsyncAccess& access) override;
+  void async_commit(ActorId warp, AsyncKind kind) override;
+  void async_wait(ActorId warp, AsyncKind kind, uint32_t pending) override;
+  void proxy_fence(ActorId warp, bool shared, bool global) override;
+  void mbarrier(const BarrierAccess& access) override;
+  void cluster_arrive(ActorId warp, uint32_t cluster, bool release) override;
+  void cluster_phase(uint32_t cluster) override;
+  void cluster_wait(ActorId warp, uint32_t cluster) override;
+  void cluster_end(uint32_t cluster) override { clusters_.erase(cluster); }
   void allocated(int rank, Address begin, uint64_t bytes, bool zeroed) override;
   void freed(Address begin, uint64_t bytes) override;
   void finding(Finding finding) override;
@@ -122,13 +149,16 @@ class Checker final : public Observer, public WriteHistory {
   };
   struct Place {  // of the bytes being checked, for reports
     MemorySpace space = MemorySpace::kGlobal;
-    Address granule = 0;  // address, or offset in the block's shared memory
+    Address granule = 0;           // address, or offset in the block's shared memory
+    const Block* block = nullptr;  // whose shared memory
   };
 
   // actors.cpp
   ActorId add_single(int rank, bool is_host);
   uint32_t new_slot(const Slot& slot);
   Actor* find_actor(ActorId id);
+  [[nodiscard]] Block* block_at(Address shared);
+  void refresh(Actor& actor);
   void prune(ClockRef& clock, uint32_t own_slot);
   void level_block(Block& block, uint32_t n);
   void collect_if_due();
@@ -156,7 +186,7 @@ class Checker final : public Observer, public WriteHistory {
   void strong_write(Actor& actor, const Strong& access);
   void read_sync(Actor& actor, SyncVar& var, const Strong& access);
   void publish(SyncVar& var, const Actor& actor, const Snapshot& what, uint8_t level);
-  [[nodiscard]] uint64_t sync_key(const Actor& actor, MemorySpace space, Address address) const;
+  [[nodiscard]] static uint64_t sync_key(MemorySpace space, Address address);
   void note_order(const Actor& actor, const SyncVar& var, const Release& release);
 
   // accesses.cpp
@@ -167,11 +197,20 @@ class Checker final : public Observer, public WriteHistory {
   [[nodiscard]] bool both_atomic(const Record& a, const Record& b) const;
   ReadersId add_reader(Actor& actor, ReadersId readers, RecordId now);
 
+  // async.cpp
+  PhasePoint& point_at(Address barrier);
+  uint32_t slot_beside(uint32_t slot, AsyncKind kind);
+  uint32_t async_slot(const Actor& warp, AsyncKind kind);
+  void know(Actor& actor, std::span<const ClockEntry> more);
+  void arrive(PhasePoint& point, Actor& actor, bool release);
+  void complete(PhasePoint& point);
+  [[nodiscard]] bool async_before(const Actor& warp, const Record& record);
+
   // findings.cpp
   void race(Actor& actor, RecordId now, RecordId before, uint32_t offset, uint32_t bytes);
   void uninitialised(Actor& actor, RecordId now, uint32_t offset, uint32_t bytes);
   Finding::Side side(ActorId id, const Record& record) const;
-  [[nodiscard]] std::string describe(const Actor& actor, uint32_t offset) const;
+  [[nodiscard]] std::string describe(uint32_t offset) const;
   void fold(Finding finding, uint64_t key);
 
   CheckerConfig config_;
@@ -185,6 +224,18 @@ class Checker final : public Observer, public WriteHistory {
   std::vector<Grid> grids_;
   std::vector<std::unique_ptr<Block>> blocks_;  // storage, free ones in spare_
   std::vector<Block*> spare_;
+  std::vector<Block*> windows_;  // by window of shared memory
+  std::unordered_map<Address, PhasePoint> points_;
+  std::unordered_map<uint32_t, PhasePoint> clusters_;
+  bool async_ = false;     // the access that is checked is one of the asynchronous proxy
+  bool unfenced_ = false;  // the last one that did not happen before lacks but a proxy fence
+  struct LastAsync {
+    ActorId actor = 0;
+    uint32_t count = 0, code = 0, generation = 0;
+    Access access = Access::kLoad;
+    RecordId record = 0;
+  };
+  std::array<LastAsync, 4> last_async_{};
   std::map<Address, Memory> allocations_;
   std::vector<uint32_t> ordinals_;  // allocations so far a rank
   uint32_t generation_ = 1;

@@ -38,11 +38,12 @@ int urgency(Wait wait) {
     case Wait::kSpin: return 0;
     case Wait::kMbarrier: return 1;
     case Wait::kGridSync: return 2;
-    case Wait::kBarrier: return 3;
-    case Wait::kNotResident: return 4;
-    case Wait::kRunning: return 5;
+    case Wait::kCluster: return 3;
+    case Wait::kBarrier: return 4;
+    case Wait::kNotResident: return 5;
+    case Wait::kRunning: return 6;
   }
-  return 6;
+  return 7;
 }
 
 std::string reason(const StuckWarps& group) {
@@ -56,8 +57,16 @@ std::string reason(const StuckWarps& group) {
       return "wait at barrier " + std::to_string(group.barrier) + ", where " +
              std::to_string(group.arrived) + " of " + std::to_string(group.expected) + " arrived";
     case Wait::kMbarrier:
-      return "wait at an mbarrier, where " + std::to_string(group.arrived) + " of " +
-             std::to_string(group.expected) + " arrived";
+      return "wait at " + group.target + " for the end of its phase of parity " +
+             std::to_string(group.value) + ", in which " + std::to_string(group.arrived) + " of " +
+             std::to_string(group.expected) + " arrived and " +
+             (group.transactions >= 0
+                  ? std::to_string(group.transactions) + " bytes of copies are still to come"
+                  : std::to_string(-static_cast<int64_t>(group.transactions)) +
+                        " bytes more came than were expected");
+    case Wait::kCluster:
+      return "wait at the barrier of their cluster, where " + std::to_string(group.arrived) +
+             " of " + std::to_string(group.expected) + " threads arrived";
     case Wait::kGridSync: return "wait for the whole grid";
     case Wait::kNotResident: return "have not started: the device is full of blocks that wait";
     case Wait::kRunning: return "run";
@@ -97,8 +106,17 @@ std::string advice_for(const DeadlockText& report) {
     return "Let every thread of the block reach barrier " + std::to_string(barrier->barrier) +
            ": no return, branch or narrower count may leave some out.";
   }
-  if (mbarrier != nullptr)
+  if (mbarrier != nullptr) {
+    if (mbarrier->transactions != 0 && mbarrier->arrived == mbarrier->expected)
+      return "Let expect_tx be the bytes of the copies that complete on the mbarrier.";
+    if (mbarrier->arrived < mbarrier->expected)
+      return "Look for the arrival that is missing at " + mbarrier->target +
+             ": the count it was initialised with, who arrives, and the parity that is waited for.";
     return "Count the arrivals and bytes that the mbarrier expects against those that are sent.";
+  }
+  for (const StuckWarps& group : report.groups)
+    if (group.wait == Wait::kCluster)
+      return "Let every thread of the cluster that has not exited reach barrier.cluster.";
   return "Let every block of the grid reach the same synchronisation.";
 }
 
@@ -130,27 +148,41 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
     if (fresh && warp.wait != Wait::kNotResident) known->second = place_of(warp.code, locate);
     const SourcePlace at = warp.wait == Wait::kNotResident ? SourcePlace{} : known->second;
     const bool spins = warp.wait == Wait::kSpin;
-    const bool counts = warp.wait == Wait::kBarrier || warp.wait == Wait::kMbarrier;
+    const bool mbarrier = warp.wait == Wait::kMbarrier;
+    const bool counts = warp.wait == Wait::kBarrier || mbarrier || warp.wait == Wait::kCluster;
+    // The same mbarrier of several blocks is one place.
+    const uint64_t offset = (warp.address - kSharedBase) % kSharedWindow;
+    const bool shared = warp.address - kSharedBase < kLocalBase - kSharedBase;
     const Key key{urgency(warp.wait),
                   warp.rank,
                   warp.kernel,
                   at.file,
                   at.line,
-                  spins ? warp.address : 0,
-                  spins ? warp.value : 0,
+                  spins      ? warp.address
+                  : mbarrier ? offset
+                             : 0,
+                  spins || mbarrier ? warp.value : 0,
                   counts ? warp.barrier : 0,
                   counts ? warp.arrived : 0,
                   counts ? warp.expected : 0};
     StuckWarps& group = groups[key];
     if (group.warps == 0) {
       group.rank = warp.rank;
-      group.kernel = std::string(warp.kernel);
+      group.kernel = short_name(warp.kernel);
       group.wait = warp.wait;
       group.at = at;
       group.first_block = warp.block;
       group.barrier = warp.barrier;
       group.arrived = warp.arrived;
       group.expected = warp.expected;
+      if (mbarrier) {
+        group.address = warp.address;
+        group.value = warp.value;
+        group.transactions = warp.transactions;
+        group.target = shared ? "the mbarrier at shared memory offset " +
+                                    std::to_string(offset - kSharedReserved)
+                              : std::string("an mbarrier");
+      }
       if (spins) {
         group.address = warp.address;
         group.value = warp.value;
@@ -169,7 +201,7 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
   for (auto& [key, group] : groups) {
     group.blocks += blocks[key].size();
     group.text = "rank " + std::to_string(group.rank) + ", " + group.kernel +
-                 (group.at.known() ? ", " + group.at.text() : "") + ": ";
+                 (group.at.known() ? ", " + group.at.full() : "") + ": ";
     group.text += group.wait == Wait::kNotResident
                       ? plural(group.blocks, "block")
                       : plural(group.warps, "warp") + " of " + plural(group.blocks, "block");
@@ -179,7 +211,7 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
   for (const auto& [key, grid] : residency) {
     if (grid.waiting == 0) continue;
     report.grids.push_back(
-        {key.first, std::string(key.second), grid.resident.size(), grid.waiting, grid.total});
+        {key.first, short_name(key.second), grid.resident.size(), grid.waiting, grid.total});
   }
   report.advice = advice_for(report);
   if (report.groups.empty()) {

@@ -16,10 +16,11 @@ struct StuckWarps {
   std::string kernel;
   WarpState::Wait wait = WarpState::Wait::kRunning;
   SourcePlace at;
-  std::string target;   // kSpin: "window 1 of rank 0 + 64"
-  Address address = 0;  // kSpin, kMbarrier
-  int owner = -1;       // rank whose memory it is, -1 where it is no device or host memory
-  uint64_t value = 0;   // kSpin: what it holds
+  std::string target;        // kSpin: "window 1 of rank 0 + 64"; kMbarrier: which
+  Address address = 0;       // kSpin, kMbarrier
+  int owner = -1;            // rank whose memory it is, -1 where it is no device or host memory
+  uint64_t value = 0;        // kSpin: what it holds; kMbarrier: parity of the phase
+  int32_t transactions = 0;  // kMbarrier: bytes that are still to come
   uint32_t barrier = 0, arrived = 0, expected = 0;
   uint64_t blocks = 0, warps = 0;
   uint32_t first_block = 0;

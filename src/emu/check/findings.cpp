@@ -21,6 +21,7 @@ Finding::Side Checker::side(ActorId id, const Record& record) const {
   out.rank = slot.rank;
   out.access = record.access;
   out.code = codes_.code(record.code);
+  out.async = slot.async;
   out.what = std::string(codes_.what(record.code));
   if (slot.grid != 0) {
     out.block = slot.block;
@@ -46,11 +47,11 @@ bool Checker::last_writer(Address address, Finding::Side* writer) const {
   return true;
 }
 
-std::string Checker::describe(const Actor& actor, uint32_t offset) const {
+std::string Checker::describe(uint32_t offset) const {
   const Address at = place_.granule + offset;
   if (place_.space == MemorySpace::kShared) {
-    return "shared memory of block " + std::to_string(slots_[actor.slot].block) + ", offset " +
-           std::to_string(at);
+    return "shared memory of block " + std::to_string(slots_[place_.block->slot].block) +
+           ", offset " + std::to_string(at);
   }
   if (config_.describe) return config_.describe(at);
   if (auto found = allocations_.upper_bound(at); found != allocations_.begin()) {
@@ -92,15 +93,19 @@ void Checker::race(Actor& actor, RecordId now, RecordId before, uint32_t offset,
   Finding finding;
   finding.kind = kind;
   finding.now = side(actor.id, mine);
+  finding.now.async = slots_[mine.actor >> kWarpBits].async;
   finding.before = side(other.actor, other);
+  finding.proxy = async_ && unfenced_;
   finding.address = place_.space == MemorySpace::kGlobal
                         ? place_.granule + offset
-                        : slots_[actor.slot].live->shared_base + place_.granule + offset;
+                        : place_.block->shared_base + place_.granule + offset;
   finding.bytes = bytes;
-  finding.place = describe(actor, offset);
-  if (const ScopeMiss& miss = slots_[actor.slot].live->miss;
-      miss.rank == finding.before.rank &&
-      (miss.slot == what.slot || miss.slot == Release::kMixed)) {
+  finding.place = describe(offset);
+  if (finding.proxy) {
+    finding.note = "the asynchronous proxy need not see what was written without a proxy fence";
+  } else if (const ScopeMiss& miss = slots_[actor.slot].live->miss;
+             miss.rank == finding.before.rank &&
+             (miss.slot == what.slot || miss.slot == Release::kMixed)) {
     finding.note = std::string("a release between them reaches the ") + scope_name(miss.had) +
                    " only, and the reader is " +
                    (miss.needed == 2 ? "on another device" : "in another block");
@@ -127,11 +132,12 @@ void Checker::uninitialised(Actor& actor, RecordId now, uint32_t offset, uint32_
   Finding finding;
   finding.kind = Finding::Kind::kUninitialised;
   finding.now = side(actor.id, mine);
+  finding.now.async = slots_[mine.actor >> kWarpBits].async;
   finding.address = place_.space == MemorySpace::kGlobal
                         ? place_.granule + offset
-                        : slots_[actor.slot].live->shared_base + place_.granule + offset;
+                        : place_.block->shared_base + place_.granule + offset;
   finding.bytes = bytes;
-  finding.place = describe(actor, offset);
+  finding.place = describe(offset);
   fold(std::move(finding), key);
 }
 

@@ -62,6 +62,42 @@ struct RangeAccess {
   Order order = Order::kWeak;
 };
 
+// What the asynchronous proxy does: bulk copies (TMA) and matrix multiplications (wgmma) run beside
+// the warp that issues them, and end when something says so.
+enum class AsyncKind : uint8_t {
+  kNone,
+  kTransaction,  // counted by an mbarrier
+  kBulkRead,     // of a bulk group: what it reads, until wait_group.read
+  kBulkWrite,    // of a bulk group: what it writes, until wait_group
+  kMatrix,       // of a wgmma group
+};
+struct AsyncAccess {
+  ActorId actor = 0;  // the warp that issued it
+  AsyncKind kind = AsyncKind::kTransaction;
+  Access access = Access::kLoad;  // kAtomic: a reduction, or the mbarrier itself
+  Address barrier = 0;            // kTransaction: generic address of the mbarrier
+  Address begin = 0;              // generic
+  uint64_t bytes = 0;
+  CodeRef code{};
+};
+
+// One lane and one mbarrier.
+enum class BarrierStep : uint8_t {
+  kInit,
+  kInvalidate,
+  kArrive,         // release
+  kArriveRelaxed,  // and a change of the transactions alone
+  kPhase,          // the phase is complete: what arrived in it can be waited for
+  kTest,           // was looked at, and its phase is not complete (or nothing is acquired)
+  kWait,           // its phase is complete: acquire
+};
+struct BarrierAccess {
+  ActorId actor = 0;
+  BarrierStep step = BarrierStep::kInit;
+  Address address = 0;  // generic
+  CodeRef code{};
+};
+
 struct GridInfo {
   int rank = 0;
   std::string_view kernel;
@@ -88,6 +124,7 @@ struct Finding {
     Access access = Access::kLoad;
     CodeRef code{};
     std::string what;  // where code is none
+    AsyncKind async = AsyncKind::kNone;
   };
   Kind kind = Kind::kRace;
   Side now, before;  // `before` is unset (rank -1) where there is one side only
@@ -96,6 +133,7 @@ struct Finding {
   std::string place;   // "window 2 of rank 1, offset 4096", "shared memory of block 3, offset 128"
   uint64_t count = 1;  // folded repeats of the same pair of places
   std::string note{};  // what else is known: "a release between them reaches the block only ..."
+  bool proxy = false;  // ordered, but for a proxy fence
 };
 
 class Observer {
@@ -126,6 +164,19 @@ class Observer {
   // Everything `from` did until now happens before everything `to` does from now on (events, stream
   // waits, host synchronisation, launch, stream write/wait value).
   virtual void edge(ActorId from, ActorId to) = 0;
+
+  // The asynchronous proxy, mbarriers and clusters.
+  virtual void async(const AsyncAccess&) {}
+  virtual void async_commit(ActorId, AsyncKind) {}  // kBulkWrite (stands for reads too), kMatrix
+  // All but the last `pending` groups of the warp are done.
+  virtual void async_wait(ActorId, AsyncKind, uint32_t /*pending*/) {}
+  virtual void proxy_fence(ActorId, bool /*shared*/, bool /*global*/) {}
+  virtual void mbarrier(const BarrierAccess&) {}
+  // barrier.cluster: arrivals, the end of a phase, and those that waited for it.
+  virtual void cluster_arrive(ActorId, uint32_t /*cluster*/, bool /*release*/) {}
+  virtual void cluster_phase(uint32_t /*cluster*/) {}
+  virtual void cluster_wait(ActorId, uint32_t /*cluster*/) {}
+  virtual void cluster_end(uint32_t /*cluster*/) {}
 
   // Memory.
   virtual void allocated(int rank, Address begin, uint64_t bytes, bool zeroed) = 0;

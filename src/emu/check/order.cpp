@@ -100,15 +100,15 @@ void Checker::fence(ActorId id, Order order, Scope scope) {
   ++actor->count;
 }
 
-uint64_t Checker::sync_key(const Actor& actor, MemorySpace space, Address address) const {
-  if (space == MemorySpace::kGlobal) return address;
-  return uint64_t{1} << 63 | uint64_t{actor.slot} << 32 | (address & 0xffffffffu);
+// Generic addresses of shared memory name the block: its window.
+uint64_t Checker::sync_key(MemorySpace space, Address address) {
+  return space == MemorySpace::kGlobal ? address : uint64_t{1} << 63 | address;
 }
 
 // What a lane's atomic read learns.
 void Checker::strong_read(Actor& actor, const Strong& access) {
   if (sync_.empty()) return;
-  const uint64_t key = sync_key(actor, access.space, access.address);
+  const uint64_t key = sync_key(access.space, access.address);
   if (SyncVar* var = sync_.find(key)) read_sync(actor, *var, access);
   for (uint32_t word = 4; word < access.bytes; word += 4) {
     if (SyncVar* var = sync_.find(key + word)) read_sync(actor, *var, access);
@@ -165,14 +165,14 @@ void Checker::read_sync(Actor& actor, SyncVar& var, const Strong& access) {
 // What a lane's atomic write tells.
 void Checker::strong_write(Actor& actor, const Strong& access) {
   const bool fenced = actor.fence[0].valid || actor.fence[1].valid || actor.fence[2].valid;
-  const uint64_t key = sync_key(actor, access.space, access.address);
+  const uint64_t key = sync_key(access.space, access.address);
   SyncVar* var = sync_.find(key);
   if (var == nullptr) {
     if (!access.releases && !access.few && !fenced) return;
     var = &sync_.get(key);
     var->stable = key;
     if (access.space == MemorySpace::kShared) {
-      slots_[actor.slot].live->sync_keys.push_back(key);
+      if (Block* owner = block_at(access.address)) owner->sync_keys.push_back(key);
     } else if (auto found = allocations_.upper_bound(access.address);
                found != allocations_.begin()) {
       --found;

@@ -22,7 +22,7 @@ std::string rank_of(const Finding::Side& side) {
 
 // "ring.cu:84", "cudaMemcpyAsync"
 std::string where(const Finding::Side& side, const SourcePlace& place) {
-  if (place.known() && side.what.empty()) return place.text();
+  if (place.known() && side.what.empty()) return place.full();
   if (place.known()) return side.what + " (" + place.text() + ")";
   return side.what.empty() ? std::string("an unknown place") : side.what;
 }
@@ -36,9 +36,38 @@ std::string threads_of(const Finding::Side& side) {
 
 bool is_kernel(const Finding::Side& side) { return side.block >= 0; }
 
+// What says that an asynchronous access is over.
+const char* end_of(AsyncKind kind) {
+  switch (kind) {
+    case AsyncKind::kTransaction: return "wait on the mbarrier that counts it";
+    case AsyncKind::kBulkRead: return "cp.async.bulk.wait_group(.read)";
+    case AsyncKind::kBulkWrite: return "cp.async.bulk.wait_group";
+    case AsyncKind::kMatrix: return "wgmma.wait_group";
+    case AsyncKind::kNone: break;
+  }
+  return "wait";
+}
+
+const char* how(const Finding::Side& side) {
+  switch (side.async) {
+    case AsyncKind::kTransaction:
+    case AsyncKind::kBulkRead:
+    case AsyncKind::kBulkWrite: return " by a bulk copy";
+    case AsyncKind::kMatrix: return " by wgmma";
+    case AsyncKind::kNone: break;
+  }
+  return "";
+}
+
 std::string missing(const Finding& finding) {
   const auto& now = finding.now;
   const auto& before = finding.before;
+  if (finding.proxy) return "no fence.proxy.async lies between them";
+  if (before.async != AsyncKind::kNone && now.rank == before.rank && is_kernel(now)) {
+    return std::string("no ") + end_of(before.async) +
+           (now.block == before.block ? " lies between them"
+                                      : " and no signal behind it lie between them");
+  }
   if (finding.kind == Finding::Kind::kRelaxedOrder)
     return "only relaxed accesses lie between them, which order nothing";
   if (!is_kernel(now) || !is_kernel(before))
@@ -51,6 +80,21 @@ std::string missing(const Finding& finding) {
 std::string race_advice(const Finding& finding) {
   const auto& now = finding.now;
   const auto& before = finding.before;
+  if (finding.proxy) {
+    return "Execute fence.proxy.async (cutlass::arch::fence_view_async_shared, "
+           "cuda::ptx::fence_proxy_async) behind the write, before what hands the data over.";
+  }
+  const bool same_rank = now.rank == before.rank && is_kernel(now);
+  if (before.async == AsyncKind::kTransaction && same_rank)
+    return "Wait for the phase of the mbarrier that the copy completes before touching its data.";
+  if (before.async == AsyncKind::kBulkRead && same_rank)
+    return "Wait with cp.async.bulk.wait_group.read before what a bulk copy reads is overwritten.";
+  if (before.async == AsyncKind::kBulkWrite && same_rank) {
+    return "Let the issuing thread commit and wait with cp.async.bulk.wait_group (not .read), then "
+           "signal.";
+  }
+  if (before.async == AsyncKind::kMatrix && same_rank)
+    return "Wait with wgmma.wait_group before what wgmma reads is given back or overwritten.";
   if (finding.kind == Finding::Kind::kRelaxedOrder) {
     return "Give the barrier or flag between them release order on the side that comes first and "
            "acquire order on the other.";
@@ -71,7 +115,10 @@ std::string race_advice(const Finding& finding) {
            (before.access == Access::kLoad
                 ? "the read and the write."
                 : "the write and the " +
-                      std::string(now.access == Access::kLoad ? "read." : "next access."));
+                      std::string(now.access == Access::kLoad ? "read." : "next access.")) +
+           (before.async == AsyncKind::kBulkWrite
+                ? " The write ends at cp.async.bulk.wait_group, or with its kernel."
+                : "");
   }
   if (now.block != before.block) {
     return "Let the first block release a flag that the second acquires, or synchronise the grid "
@@ -85,14 +132,17 @@ std::string race_advice(const Finding& finding) {
 std::string SourcePlace::text() const {
   return line == 0 ? file : file + ":" + std::to_string(line);
 }
+std::string SourcePlace::full() const {
+  return inner.empty() ? text() : text() + " (" + inner + ")";
+}
 
 SourcePlace place_of(CodeRef code, const LocateCode& locate) {
   if (code.function == 0 || !locate) return {};
   const Location at = locate(code);
-  if (code.function == kHostCode) return {at.file, 0};
+  if (code.function == kHostCode) return {at.file, 0, {}};
   if (at.line != 0 && !at.file.empty())
-    return {at.file.substr(at.file.find_last_of('/') + 1), at.line};
-  if (at.ptx_line != 0) return {"PTX of " + at.function, at.ptx_line};
+    return {at.file.substr(at.file.find_last_of('/') + 1), at.line, at.inner};
+  if (at.ptx_line != 0) return {"PTX of " + short_name(at.function), at.ptx_line, {}};
   return {};
 }
 
@@ -119,8 +169,8 @@ ReportedFinding report(const Finding& finding, const LocateCode& locate) {
   out.other_rank = finding.before.rank;
   out.place = finding.place;
   out.count = finding.count;
-  const std::string here =
-      rank_of(finding.now) + ", " + where(finding.now, out.now) + " " + verb(finding.now.access);
+  const std::string here = rank_of(finding.now) + ", " + where(finding.now, out.now) + " " +
+                           verb(finding.now.access) + how(finding.now);
   const std::string place = finding.place.empty() ? std::string("memory") : finding.place;
   switch (finding.kind) {
     case Finding::Kind::kRace:
@@ -133,9 +183,9 @@ ReportedFinding report(const Finding& finding, const LocateCode& locate) {
                                     ? "another warp of the block"
                                     : "it")
                   : rank_of(finding.before)) +
-            " " + verb(finding.before.access) + " at " + where(finding.before, out.before) + "; " +
-            missing(finding) + " (" + place + "; " + threads_of(finding.now) + " after " +
-            threads_of(finding.before) + ")";
+            " " + verb(finding.before.access) + how(finding.before) + " at " +
+            where(finding.before, out.before) + "; " + missing(finding) + " (" + place + "; " +
+            threads_of(finding.now) + " after " + threads_of(finding.before) + ")";
       } else {
         out.text = here + " " + place + ", and " + missing(finding);
       }

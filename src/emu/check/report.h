@@ -17,9 +17,11 @@ using DescribeAddress = std::function<std::string(Address)>;
 struct SourcePlace {
   std::string file;  // base name; "PTX of <function>" where there is no line information; of a call
                      // in host code "candidate.so+0x1a2b", which the evaluator resolves
-  uint32_t line = 0;  // 1-based; 0: there is none beside `file`
+  uint32_t line = 0;    // 1-based; 0: there is none beside `file`
+  std::string inner{};  // in a library's kernel, the place in the library: "barrier.h:424"
   [[nodiscard]] bool known() const { return !file.empty(); }
   [[nodiscard]] std::string text() const;  // "ring.cu:84"
+  [[nodiscard]] std::string full() const;  // "gemm.hpp:84 (barrier.h:424)"
 };
 SourcePlace place_of(CodeRef code, const LocateCode& locate);
 

@@ -34,6 +34,7 @@ enum Code : int {
   kIllegalAddress = 700,
   kLaunchFailure = 719,
   kCooperativeTooLarge = 720,
+  kInvalidClusterSize = 912,
   kNotSupported = 801,
   kUnknown = 999,
 };

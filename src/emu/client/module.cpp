@@ -61,6 +61,16 @@ int check_shape(const Kernel& kernel, const LaunchShape& shape) {
         kernel.name.c_str(), shape.dynamic_shared, kernel.max_dynamic_shared);
     return kInvalidValue;
   }
+  const uint64_t cluster = uint64_t{std::max(shape.cluster.x, 1u)} * std::max(shape.cluster.y, 1u) *
+                           std::max(shape.cluster.z, 1u);
+  if (cluster > 8 && !kernel.non_portable_cluster) {
+    std::fprintf(stderr,
+                 "sculler: launch of %s asks for clusters of more than 8 blocks: call "
+                 "cudaFuncSetAttribute(..., cudaFuncAttributeNonPortableClusterSizeAllowed, 1) "
+                 "first\n",
+                 kernel.name.c_str());
+    return kInvalidClusterSize;
+  }
   return kSuccess;
 }
 

@@ -40,6 +40,7 @@ enum CudaCode : int {
   kCudaStreamCaptureImplicit = 906,
   kCudaCapturedEvent = 907,
   kCudaStreamCaptureWrongThread = 908,
+  kCudaInvalidClusterSize = 912,
   kCudaUnknown = 999,
 };
 

@@ -230,7 +230,7 @@ Outcome Machine::launch(Host host, KernelLaunch launch) {
   const KernelInfo& info = impl_->engine.info(launch.kernel);
   const DeviceLimits& limits = impl_->config.engine.limits;
   const auto refuse = [&](int code, const std::string& why) {
-    return Outcome{impl_->explain(r, code, info.name + ": " + why), 0};
+    return Outcome{impl_->explain(r, code, short_name(info.name) + ": " + why), 0};
   };
   const auto volume = [](const std::array<uint32_t, 3>& dims) {
     return uint64_t{dims[0]} * dims[1] * dims[2];
@@ -269,6 +269,23 @@ Outcome Machine::launch(Host host, KernelLaunch launch) {
     return refuse(kCudaInvalidValue, "parameters of " + std::to_string(launch.params.size()) +
                                          " bytes, " + std::to_string(info.param_bytes) +
                                          " expected");
+  }
+  uint64_t cluster_blocks = 1;
+  for (size_t d = 0; d < 3; ++d) {
+    const uint32_t compiled = info.cluster[d], asked = launch.cluster[d];
+    const uint64_t size = std::max({1u, compiled, asked});
+    cluster_blocks *= size;
+    if (cluster_blocks > kMaxClusterBlocks || (compiled > 1 && asked > 1 && compiled != asked)) {
+      return refuse(kCudaInvalidClusterSize,
+                    "clusters of " + std::to_string(cluster_blocks) +
+                        " blocks or more; the device takes " + std::to_string(kMaxClusterBlocks) +
+                        ", and a kernel that was compiled for a size only that one");
+    }
+    if (launch.grid[d] % size != 0) {
+      return refuse(kCudaInvalidConfiguration,
+                    "a grid dimension of " + std::to_string(launch.grid[d]) +
+                        " is no multiple of the cluster's, " + std::to_string(size));
+    }
   }
   const uint64_t blocks = volume(launch.grid);
   if (launch.cooperative) {

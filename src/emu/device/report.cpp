@@ -22,6 +22,7 @@ const char* name(WarpState::Wait wait) {
     case WarpState::Wait::kGridSync: return "at a grid barrier";
     case WarpState::Wait::kNotResident: return "not resident";
     case WarpState::Wait::kMbarrier: return "at an mbarrier";
+    case WarpState::Wait::kCluster: return "at the barrier of its cluster";
   }
   return "";
 }
@@ -177,7 +178,7 @@ DeadlockReport Machine::deadlock() const {
   std::vector<Line> lines;
   std::map<std::string, size_t> known;
   for (const WarpState& warp : report.warps) {
-    std::string text = std::string(warp.kernel) + ": " + name(warp.wait);
+    std::string text = short_name(warp.kernel) + ": " + name(warp.wait);
     if (warp.wait != WarpState::Wait::kNotResident) {
       const Location place = impl_->engine.locate(warp.code);
       if (!place.file.empty()) text += " at " + place.file + ":" + std::to_string(place.line);
@@ -186,7 +187,8 @@ DeadlockReport Machine::deadlock() const {
       text += " on " + impl_->engine.memory().describe(warp.address) + ", which holds " +
               hex(warp.value);
     }
-    if (warp.wait == WarpState::Wait::kBarrier || warp.wait == WarpState::Wait::kMbarrier) {
+    if (warp.wait == WarpState::Wait::kBarrier || warp.wait == WarpState::Wait::kMbarrier ||
+        warp.wait == WarpState::Wait::kCluster) {
       text += " " + std::to_string(warp.barrier) + ", " + std::to_string(warp.arrived) + " of " +
               std::to_string(warp.expected) + " arrived";
     }

@@ -7,7 +7,8 @@
 
 namespace sculler::emu::ptx {
 namespace {
-constexpr size_t kMaxInstructions = 8u << 20;  // a module's text bounds it too
+constexpr size_t kMaxInstructions = 8u << 20;     // a module's text bounds it too
+constexpr size_t kMostChained = size_t{1} << 22;  // places of inlined code
 }  // namespace
 
 void Parser::function(bool is_entry, Linkage linkage) {
@@ -90,7 +91,8 @@ void Parser::body(Function& function) {
   locals_.clear();
   known_.clear();
   inlined_.clear();
-  place_ = outer_ = {};
+  place_ = {};
+  chain_ = 0;
   for (const Variable& variable : function.params) known_[variable.name] = 0;
   for (const Variable& variable : function.returns) known_[variable.name] = 0;
   expect('{');
@@ -301,7 +303,8 @@ void Parser::loc() {
     return out;
   };
   place_ = place();
-  outer_ = {};
+  chain_ = 0;
+  Place outer;
   bool inlined = false;
   while (accept(',')) {
     if (token_.is_word("function_name")) {
@@ -310,26 +313,57 @@ void Parser::loc() {
       offset();
     } else if (token_.is_word("inlined_at")) {
       advance();
-      outer_ = place();
+      outer = place();
       inlined = true;
     } else {
       return fail("expected function_name or inlined_at, found " + token_text());
     }
   }
   if (!inlined || failed()) return;
-  inlined_[place_] = outer_;
-  // Out to the code that nobody inlined, then back in as far as its file goes: what the author of
-  // the kernel wrote.
-  std::array<Place, kMaxNesting> chain{place_, outer_};
+  inlined_[place_] = outer;
+  std::array<Place, kMaxNesting> chain{place_, outer};
   size_t length = 2;
   while (length < chain.size()) {
     const auto next = inlined_.find(chain[length - 1]);
     if (next == inlined_.end() || next->second == chain[length - 1]) break;
     chain[length++] = next->second;
   }
-  const uint32_t own_file = chain[length - 1].file;
-  outer_ = *std::find_if(chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(length),
-                         [&](const Place& at) { return at.file == own_file; });
+  // Files are named behind the code: which place is the author's is decided once all is read.
+  if (chained_ + length > kMostChained) return;
+  chained_ += length;
+  chains_.push_back(
+      {{chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(length)}, {}, false});
+  chain_ = static_cast<uint32_t>(chains_.size());
+}
+
+// Libraries lie in folders named include.
+bool Parser::is_library(uint32_t file) const {
+  return file < module_.files.size() && module_.files[file].find("/include/") != std::string::npos;
+}
+
+void Parser::find_author(Chain& chain) const {
+  const auto& places = chain.places;
+  const auto innermost_of = [&](uint32_t file) {
+    return *std::find_if(places.begin(), places.end(),
+                         [&](const Place& at) { return at.file == file; });
+  };
+  // Out to the code that nobody inlined, then back in as far as its file goes: what the author of
+  // the kernel wrote.
+  const uint32_t outermost = places.back().file;
+  chain.author = innermost_of(outermost);
+  chain.library = is_library(outermost);
+  if (!chain.library) return;
+  // A library's kernel (CUTLASS): the innermost place in a file that is no library's, a part that
+  // the author put in; else the first file that the kernel's outermost function leads to.
+  const auto own = std::find_if(places.begin(), places.end(),
+                                [&](const Place& at) { return !is_library(at.file); });
+  if (own != places.end()) {
+    chain.author = *own;
+    return;
+  }
+  const auto next = std::find_if(places.rbegin(), places.rend(),
+                                 [&](const Place& at) { return at.file != outermost; });
+  if (next != places.rend()) chain.author = innermost_of(next->file);
 }
 
 // `start` is the guard's `@`, not yet consumed, or the opcode, consumed.
@@ -351,8 +385,7 @@ void Parser::instruction(Function& function, const Token& start) {
   out.begin = start.begin;
   out.file = place_.file;
   out.line = place_.line;
-  out.at_file = outer_.file;
-  out.at_line = outer_.line;
+  out.at_file = chain_;  // for now
   while (token_.kind == Token::Kind::kDot) {
     if (out.modifiers.size() == 32) return fail("more than 32 modifiers");
     out.modifiers.push_back(token_.text);

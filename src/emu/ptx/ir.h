@@ -65,6 +65,7 @@ struct Instruction {
   // the file of the outermost, code that nobody inlined: the kernel author's own line. Reports name
   // at_* where it is set.
   uint32_t at_file = 0, at_line = 0;
+  bool from_library = false;                             // nobody's code but a library's inlined it
   std::string_view text(std::string_view source) const;  // the instruction as written
   uint32_t begin = 0, end = 0;                           // bytes in the source
 };

@@ -238,9 +238,16 @@ void Parser::check_uses() {
     }
   }
   const auto files = static_cast<uint32_t>(module_.files.size());
+  for (Chain& chain : chains_) find_author(chain);
   for (Function& function : module_.functions) {
     for (Instruction& instruction : function.code) {
       if (instruction.file >= files) instruction.file = instruction.line = 0;
+      if (instruction.at_file != 0) {
+        const Chain& chain = chains_[instruction.at_file - 1];
+        instruction.at_file = chain.author.file;
+        instruction.at_line = chain.author.line;
+        instruction.from_library = chain.library;
+      }
       if (instruction.at_file >= files) instruction.at_file = instruction.at_line = 0;
     }
   }

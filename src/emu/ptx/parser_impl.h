@@ -108,6 +108,14 @@ class Parser {
   void open_scope();
   void close_scope(Function& function);
   void loc();
+  [[nodiscard]] bool is_library(uint32_t file) const;
+  // Where code that was inlined comes from, innermost place first.
+  struct Chain {
+    std::vector<Place> places;
+    Place author;
+    bool library = false;  // the outermost one is a library's
+  };
+  void find_author(Chain& chain) const;
   void instruction(Function& function, const Token& start);
   [[nodiscard]] int32_t find_register(std::string_view name) const;
 
@@ -130,13 +138,16 @@ class Parser {
   std::unordered_map<std::string_view, size_t> functions_;
   std::vector<Use> uses_;  // names to be checked against the module once all is read
   uint32_t register_count_ = 0;
+  std::vector<Chain> chains_;
+  size_t chained_ = 0;  // places in them
 
   // Of the function being read.
   std::vector<Scope> scopes_;
   std::unordered_map<std::string_view, size_t> locals_;
   std::unordered_map<std::string_view, uint32_t> known_;  // parameters, returns, prototypes
   std::unordered_map<Place, Place, PlaceHash> inlined_;
-  Place place_, outer_;
+  Place place_;
+  uint32_t chain_ = 0;  // of the last .loc, + 1; 0: nothing was inlined
 };
 
 }  // namespace sculler::emu::ptx

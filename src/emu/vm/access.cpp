@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emu/vm/cluster.h"
+
 namespace sculler::emu::vm {
 namespace {
 
@@ -11,19 +13,33 @@ const char* verb(Access a) {
 }
 
 std::string who(const Warp& w, int lane) {
-  return "rank " + std::to_string(w.rank) + ", kernel " + w.grid->kernel->info.name + ", block " +
-         std::to_string(w.block->linear) + ", thread " +
+  return "rank " + std::to_string(w.rank) + ", kernel " + short_name(w.grid->kernel->info.name) +
+         ", block " + std::to_string(w.block->linear) + ", thread " +
          std::to_string(w.index * kWarpSize + static_cast<uint32_t>(lane));
 }
 
 bool bad(Warp& w, Finding::Kind kind, Access access, Address address, uint32_t bytes, int lane,
          std::string place) {
+  return access_fault(w, kind, access, address, bytes, lane, std::move(place), bytes);
+}
+
+}  // namespace
+
+void count_bytes(Warp& w, const Allocation& a, Access access, uint64_t bytes) {
+  GridCounters& c = *w.counters;
+  const bool own = a.rank == w.rank;
+  if (access != Access::kLoad) (own ? c.global_store_bytes : c.peer_store_bytes) += bytes;
+  if (access != Access::kStore) (own ? c.global_load_bytes : c.peer_load_bytes) += bytes;
+}
+
+bool access_fault(Warp& w, Finding::Kind kind, Access access, Address address, uint32_t bytes,
+                  int lane, std::string place, uint32_t align) {
   const bool misaligned = kind == Finding::Kind::kMisaligned;
   std::string text =
       who(w, lane) + " " + verb(access) + " " + std::to_string(bytes) + " bytes at " + place;
   switch (kind) {
     case Finding::Kind::kMisaligned:
-      text += ", which is not aligned to " + std::to_string(bytes) + " bytes";
+      text += ", which is not aligned to " + std::to_string(align) + " bytes";
       break;
     case Finding::Kind::kWrongRank:
       text += ": memory of another rank that is in no registered window";
@@ -47,6 +63,8 @@ bool bad(Warp& w, Finding::Kind kind, Access access, Address address, uint32_t b
   }
   return false;
 }
+
+namespace {
 
 uint32_t sectors(const Target& t, uint32_t mask, uint32_t bytes) {
   if (t.contiguous) {
@@ -80,13 +98,6 @@ uint32_t sectors(const Target& t, uint32_t mask, uint32_t bytes) {
   return n;
 }
 
-void count(Warp& w, const Allocation& a, Access access, uint64_t bytes) {
-  GridCounters& c = *w.counters;
-  const bool own = a.rank == w.rank;
-  if (access != Access::kLoad) (own ? c.global_store_bytes : c.peer_store_bytes) += bytes;
-  if (access != Access::kStore) (own ? c.global_load_bytes : c.peer_load_bytes) += bytes;
-}
-
 bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
   const uint32_t m = w.exec;
   if (t.contiguous) {
@@ -94,7 +105,7 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
     const auto n = static_cast<uint32_t>(std::popcount(m)) * bytes;
     if (const Allocation* a = w.memory->reach(w.rank, t.address[first], n)) {
       t.base = reinterpret_cast<uint8_t*>(t.address[first] - static_cast<uint64_t>(first) * bytes);
-      count(w, *a, access, n);
+      count_bytes(w, *a, access, n);
       w.counters->global_transactions += sectors(t, m, bytes);
       return true;
     }
@@ -119,7 +130,7 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
     const auto span = static_cast<uint64_t>(high - low) + bytes;
     if (const Allocation* a = w.memory->reach(w.rank, static_cast<Address>(low), span)) {
       std::memcpy(t.pointer, t.address, sizeof t.pointer);
-      count(w, *a, access, static_cast<uint64_t>(std::popcount(m)) * bytes);
+      count_bytes(w, *a, access, static_cast<uint64_t>(std::popcount(m)) * bytes);
       w.counters->global_transactions += sectors(t, m, bytes);
       return true;
     }
@@ -130,7 +141,7 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
     const int i = std::countr_zero(rest);
     const Address at = t.address[i];
     if (a == nullptr || at < a->begin || at - a->begin > a->bytes - bytes) {
-      if (a != nullptr) count(w, *a, access, here);
+      if (a != nullptr) count_bytes(w, *a, access, here);
       here = 0;
       a = w.memory->reach(w.rank, at, bytes);
       if (a == nullptr) {
@@ -141,8 +152,22 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
     t.pointer[i] = reinterpret_cast<uint8_t*>(at);
     here += bytes;
   }
-  count(w, *a, access, here);
+  count_bytes(w, *a, access, here);
   w.counters->global_transactions += sectors(t, m, bytes);
+  return true;
+}
+
+// Lanes that touch other blocks of the cluster.
+bool resolve_cluster(Warp& w, uint32_t bytes, Access access, Target& t) {
+  t.contiguous = false;
+  for (uint32_t rest = w.exec; rest != 0; rest &= rest - 1) {
+    const int i = std::countr_zero(rest);
+    SharedPlace place;
+    if (!shared_place(w, t.address[i], bytes, 1, access, i, &place)) return false;
+    t.pointer[i] = place.pointer;
+    t.address[i] = place.generic;
+  }
+  w.counters->shared_bytes += static_cast<uint64_t>(std::popcount(w.exec)) * bytes;
   return true;
 }
 
@@ -157,7 +182,8 @@ bool resolve_shared(Warp& w, uint32_t bytes, Access access, Target& t) {
     low = on && a < low ? a : low;
     high = on && a > high ? a : high;
   }
-  if (low < kSharedReserved || high + bytes > w.shared_end || high >= kSharedWindow) {
+  if (high >= kSharedWindow) return resolve_cluster(w, bytes, access, t);
+  if (low < kSharedReserved || high + bytes > w.shared_end) {
     int lane = 0;
     for_mask(m, [&](int i) {
       if (t.address[i] < kSharedReserved || t.address[i] + bytes > w.shared_end) lane = i;
@@ -316,8 +342,13 @@ bool resolve_addresses(Warp& w, const Op& op, Space space, uint32_t bytes, Acces
                            : s == Space::kLocal ? kLocalBase
                            : s == Space::kParam ? kParamWindow
                                                 : 0;
-    if (window != 0)
+    if (s == Space::kShared) {
+      // Of other blocks they stay what they are.
+      for (auto& a : t.address)
+        if (a - window < kSharedWindow) a -= window;
+    } else if (window != 0) {
       for (auto& a : t.address) a -= window;
+    }
     return s == Space::kShared  ? resolve_shared(w, bytes, access, t)
            : s == Space::kLocal ? resolve_local(w, bytes, access, t)
            : s == Space::kParam ? resolve_param(w, bytes, access, t)
@@ -387,7 +418,7 @@ bool read_generic(const Warp& w, int lane, Address from, void* to, uint64_t byte
       return true;
     case Space::kShared: {
       const uint64_t at = from - w.shared_window;
-      if (at < kSharedReserved || at + bytes > w.shared_end) return false;
+      if (at >= kSharedWindow || at < kSharedReserved || at + bytes > w.shared_end) return false;
       std::memcpy(out, w.shared + at, bytes);
       return true;
     }

@@ -41,6 +41,11 @@ void note_store(Warp& w, bool changed);
   return t.contiguous ? t.base + static_cast<uint32_t>(lane) * bytes : t.pointer[lane];
 }
 
+// Counts bytes of an allocation that an instruction touches.
+void count_bytes(Warp& w, const Allocation& a, Access access, uint64_t bytes);
+// Says that a lane's access is wrong; false. `align`: what it has to be aligned to.
+bool access_fault(Warp& w, Finding::Kind kind, Access access, Address address, uint32_t bytes,
+                  int lane, std::string place, uint32_t align);
 Act fault(Warp& w, Fault::Kind kind, Address address, std::string message);
 [[nodiscard]] CodeRef code_ref(const Warp& w);
 

@@ -148,9 +148,10 @@ Act wait(Warp& w, const Op& op) {
 }
 
 void decode_cp(Emit& e) {
-  if (e.peek() == "async" && e.in.modifiers.size() > 1 && e.in.modifiers[1] == "bulk")
-    return e.unsupported("bulk copies (TMA)");
-  if (!e.take("async")) return e.unsupported("reductions and bulk copies");
+  const bool reduces = e.take("reduce");
+  if (!e.take("async")) return e.unsupported();
+  if (e.take("bulk")) return e.take("tensor") ? decode_tensor(e, reduces) : decode_bulk(e, reduces);
+  if (reduces) return e.unsupported();
   if (e.take("commit_group")) {
     e.op.run = &commit;
     return;

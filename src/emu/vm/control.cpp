@@ -3,6 +3,7 @@
 
 #include "emu/vm/access.h"
 #include "emu/vm/arith.h"
+#include "emu/vm/cluster.h"
 #include "emu/vm/collective.h"
 
 namespace sculler::emu::vm {
@@ -54,8 +55,9 @@ void decode_brx(Emit& e) {
 Act leave(Warp&, const Op&) { return Act::kExit; }
 Act give_back(Warp&, const Op&) { return Act::kReturn; }
 Act trap(Warp& w, const Op&) {
-  return fault(w, Fault::Kind::kTrap, 0,
-               "a trap instruction was executed by kernel " + w.grid->kernel->info.name);
+  return fault(
+      w, Fault::Kind::kTrap, 0,
+      "a trap instruction was executed by kernel " + short_name(w.grid->kernel->info.name));
 }
 Act nothing(Warp&, const Op&) { return Act::kNext; }
 Act sleep(Warp&, const Op&) { return Act::kYield; }
@@ -246,7 +248,7 @@ bool barrier_operands(Warp& w, const Op& op, uint32_t* id, uint32_t* expected, A
   });
   if (!same || *id >= kBarriers || *expected % kWarpSize != 0 || *expected > 1024) {
     *act = fault(w, Fault::Kind::kIllegalInstruction, 0,
-                 "kernel " + w.grid->kernel->info.name + ": a block barrier with id " +
+                 "kernel " + short_name(w.grid->kernel->info.name) + ": a block barrier with id " +
                      std::to_string(*id) + " and count " + std::to_string(*expected) +
                      (same ? "" : ", which differ between lanes") +
                      "; ids are 0 to 15, counts multiples of 32");
@@ -279,7 +281,7 @@ void decode_barrier(Emit& e) {
   if (decode_warp_barrier(e)) return;
   const bool named = e.in.opcode == "barrier";
   e.take("cta");
-  if (e.peek() == "cluster") return e.unsupported("cluster barriers");
+  if (named && e.take("cluster")) return decode_cluster_barrier(e);
   static constexpr std::array<std::string_view, 3> kKinds{"sync", "arrive", "red"};
   const int kind = e.choice(kKinds);
   if (kind < 0) return e.unsupported();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "emu/vm/emit.h"
+#include "emu/vm/engine.h"
 #include "emu/vm/registers.h"
 #include "emu/vm/state.h"
 
@@ -27,6 +28,8 @@ const DecodeTable& table() {
     register_control(t);
     register_matrix(t);
     register_async(t);
+    register_cluster(t);
+    register_wgmma(t);
     return t;
   }();
   return all;
@@ -175,9 +178,10 @@ Result<std::shared_ptr<Program>> decode(std::shared_ptr<const ptx::Module> modul
   if (n_complaints > 0) {
     if (n_complaints > kMostComplaints)
       complaints += "\n... and " + std::to_string(n_complaints - kMostComplaints) + " more";
-    return fail(ErrorCode::kUnsupported,
-                "kernel " + p.name + " uses what the emulator does not know:\n" + complaints,
-                "use another instruction, or evaluate this candidate on a GPU");
+    return fail(
+        ErrorCode::kUnsupported,
+        "kernel " + short_name(p.name) + " uses what the emulator does not know:\n" + complaints,
+        "use another instruction, or evaluate this candidate on a GPU");
   }
   if (auto shared = lay_out_shared(p); !shared) return tl::unexpected(shared.error());
   for (size_t f = 0; f < p.functions.size(); ++f) assign_registers(p, p.functions[f], drafts[f]);

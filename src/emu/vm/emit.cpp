@@ -214,6 +214,13 @@ void Emit::list_src(const ptx::Operand& o, unsigned bits, bool is_float) {
   const auto index = static_cast<uint32_t>(program.refs.size());
   program.refs.push_back(resolve(o, bits, is_float, kListSlot, false, index));
 }
+void Emit::list_inout(const ptx::Operand& o, unsigned bits) {
+  list_dst(o, bits);
+  if (failed_ || draft.fixups.empty() || o.kind == ptx::Operand::Kind::kSink) return;
+  Fixup source = draft.fixups.back();
+  source.is_dst = false;
+  draft.fixups.push_back(source);
+}
 unsigned Emit::list_dst_any(const ptx::Operand& o, unsigned at_least) {
   unsigned bits = bits_of(o);
   if (o.kind == ptx::Operand::Kind::kSink) bits = at_least < 32 ? 32 : at_least;

@@ -87,6 +87,7 @@ class Emit {
   // Appends to op.list.
   void list_dst(const ptx::Operand& o, unsigned bits);
   void list_src(const ptx::Operand& o, unsigned bits, bool is_float = false);
+  void list_inout(const ptx::Operand& o, unsigned bits);  // read, then written
   unsigned list_dst_any(const ptx::Operand& o, unsigned at_least);
   unsigned list_src_any(const ptx::Operand& o, unsigned at_least, bool is_float = false);
   [[nodiscard]] unsigned bits_of(const ptx::Operand& o) const;  // of a register; 0 for others
@@ -143,6 +144,8 @@ void register_warp(DecodeTable&);
 void register_control(DecodeTable&);
 void register_matrix(DecodeTable&);
 void register_async(DecodeTable&);
+void register_cluster(DecodeTable&);
+void register_wgmma(DecodeTable&);
 
 // Operand bits of an instruction type as registers hold them.
 [[nodiscard]] inline bool is_float(const ptx::Type& t) {

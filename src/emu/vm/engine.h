@@ -59,6 +59,13 @@ struct EngineConfig {
   uint64_t quiet_limit = 10'000'000;
 };
 
+// A kernel's name as messages give it: templates make names of thousands of characters.
+[[nodiscard]] inline std::string short_name(std::string_view kernel) {
+  constexpr size_t kMost = 96;
+  return kernel.size() <= kMost ? std::string(kernel)
+                                : std::string(kernel.substr(0, kMost)) + "...";
+}
+
 using ModuleId = uint32_t;
 using KernelId = uint32_t;  // one decoded entry function on one rank
 
@@ -77,6 +84,8 @@ struct KernelInfo {
   std::array<uint32_t, 3> cluster{0, 0, 0};
 };
 
+inline constexpr uint32_t kMaxClusterBlocks = 16;  // more than 8 only where the kernel allows it
+
 struct LaunchRequest {
   int rank = 0;
   KernelId kernel = 0;
@@ -92,6 +101,7 @@ struct GridCounters {
   uint64_t warp_instructions = 0;
   uint64_t lane_instructions = 0;
   uint64_t tensor_flops = 0;                               // mma: 2 m n k
+  uint64_t wgmma_flops = 0;                                // of them, by wgmma
   uint64_t fp_flops = 0;                                   // fma 2, add / mul 1, a lane
   uint64_t global_load_bytes = 0, global_store_bytes = 0;  // own rank's memory
   uint64_t peer_load_bytes = 0, peer_store_bytes = 0;      // other ranks' windows
@@ -129,13 +139,23 @@ struct WarpState {
   std::string_view kernel;
   uint32_t block;
   uint32_t warp;
-  enum class Wait : uint8_t { kRunning, kBarrier, kSpin, kGridSync, kNotResident, kMbarrier } wait;
+  enum class Wait : uint8_t {
+    kRunning,
+    kBarrier,
+    kSpin,
+    kGridSync,
+    kNotResident,
+    kMbarrier,
+    kCluster
+  } wait;
   CodeRef code;
-  Address address = 0;  // kSpin: what it reads again and again
-  uint64_t value = 0;   // kSpin: what it reads there
+  Address address = 0;       // kSpin, kMbarrier: what it reads again and again
+  uint64_t value = 0;        // kSpin: what it reads there; kMbarrier: the parity of the phase
+  int32_t transactions = 0;  // kMbarrier: bytes of copies that are still to come
   uint32_t barrier = 0, arrived = 0,
-           expected = 0;  // kBarrier, kMbarrier; kNotResident: blocks started, of the grid
-  uint32_t lanes = 0;     // live lanes in this state
+           expected =
+               0;      // kBarrier, kMbarrier, kCluster; kNotResident: blocks started, of the grid
+  uint32_t lanes = 0;  // live lanes in this state
 };
 
 struct Location {
@@ -144,6 +164,8 @@ struct Location {
   uint32_t ptx_line = 0;
   std::string function;
   std::string text;
+  // Where in a library it is, in a library's kernel: "barrier.h:424"; else empty.
+  std::string inner;
 };
 
 class Engine {

@@ -49,6 +49,8 @@ struct Engine::Impl final : vm::Wakes {
   // ---- Grids and residency.
   struct Sm {
     uint32_t warps = 0, blocks = 0, registers = 0, shared = 0;
+    void take(const vm::Grid& grid);
+    void give_back(const vm::Grid& grid);
   };  // in use
   std::vector<std::vector<Sm>> sms;              // [rank][sm]
   std::vector<std::unique_ptr<vm::Grid>> grids;  // in the machine
@@ -59,6 +61,7 @@ struct Engine::Impl final : vm::Wakes {
   size_t spare_warps = 0;
   uint32_t n_windows = 0;
   GridId next_grid = 1;
+  uint32_t next_cluster = 1;
   std::vector<bool> admissible;  // [rank]: a block may have become free
   vm::Warp* running = nullptr;
   std::vector<vm::Warp*> parked;
@@ -72,7 +75,8 @@ struct Engine::Impl final : vm::Wakes {
   Result<GridId> launch(const LaunchRequest& request);
   void admit();
   bool place(vm::Grid& grid);
-  void begin_block(vm::Grid& grid, uint32_t sm);
+  void begin_block(vm::Grid& grid, uint32_t sm, const std::shared_ptr<vm::Cluster>& cluster,
+                   uint32_t cluster_rank);
   void end_block(vm::Block& block);
   void end_grid(size_t index);
   void drop_grid(vm::Grid& grid);

@@ -252,10 +252,36 @@ void complete_barrier(Block& block, uint32_t id, Wakes& wakes) {
   if (observer != nullptr) observer->barrier(arrived, n_arrived, waited, n_waited);
 }
 
+// ---- The barrier of a cluster.
+void complete_cluster(Warp& self, Wakes& wakes) {
+  Cluster& c = *self.block->cluster;
+  if (c.arrived == 0 || c.arrived < c.live_threads()) return;
+  c.arrived = 0;
+  ++c.phase;
+  if (self.observer != nullptr) self.observer->cluster_phase(c.id);
+  for (uint32_t k = 0; k < c.size; ++k) {
+    if (c.blocks[k] == nullptr) continue;
+    for (auto& warp : c.blocks[k]->warps) {
+      bool any = false;
+      for (uint32_t g = 0; g < warp->n_groups; ++g) {
+        if (warp->groups[g].state != GroupState::kCluster) continue;
+        warp->groups[g].state = GroupState::kRunnable;
+        any = true;
+      }
+      if (any) wakes.wake(*warp);
+    }
+  }
+}
+
 void exit_lanes(Warp& w, Wakes& wakes) {
   Block& block = *w.block;
   w.dead |= w.exec;
   block.live_threads -= static_cast<uint32_t>(std::popcount(w.exec));
+  // Who has arrived at the cluster's barrier and exits does not count twice.
+  Cluster& cluster = *block.cluster;
+  const uint32_t now = (cluster.phase & 1u) != 0 ? w.cluster_parity : ~w.cluster_parity;
+  cluster.arrived -= static_cast<uint32_t>(std::popcount(w.exec & w.cluster_arrived & now));
+  w.cluster_arrived &= ~w.exec;
   w.mask &= ~w.exec;
   if (w.mask == 0) {
     remove_group(w, w.current);
@@ -267,6 +293,7 @@ void exit_lanes(Warp& w, Wakes& wakes) {
   for (uint32_t id = 0; id < kBarriers; ++id)
     if (block.barriers[id].arrived != 0 && block.live_threads != 0)
       complete_barrier(block, id, wakes);
+  complete_cluster(w, wakes);
 }
 
 }  // namespace
@@ -298,6 +325,7 @@ void start_warp(Warp& w) {
   w.carry = 0;
   w.copies_begin = w.copies_end = 0;
   for (auto& c : w.committed) c = 0;
+  w.cluster_arrived = w.cluster_parity = 0;
   w.interactions = w.loads = 0;
   w.spin.pc = ~0u;
   w.spinning = w.park = w.soft = w.done = w.queued = w.rotate = false;
@@ -422,6 +450,18 @@ SliceEnd run_slice(Warp& w, uint64_t quantum, Wakes& wakes) {
         ++w.pc;
         save_current(w);
         complete_barrier(*w.block, w.wait.barrier, wakes);
+        go = choose(w);
+        break;
+      case Act::kClusterArrive:
+        ++w.pc;
+        save_current(w);
+        complete_cluster(w, wakes);
+        go = choose(w);
+        break;
+      case Act::kClusterWait:
+        split_rest(w);
+        save_current(w);
+        w.groups[w.current].state = GroupState::kCluster;
         go = choose(w);
         break;
       case Act::kYield:

@@ -32,7 +32,39 @@ uint64_t shared_bytes(const vm::Program& p, uint32_t dynamic) {
          dynamic;
 }
 
+// The cluster of a launch: what the launch says, what the kernel was compiled for, or one block.
+Status cluster_of(const LaunchRequest& r, const KernelInfo& info, const std::string& who,
+                  std::array<uint32_t, 3>* cluster) {
+  uint64_t size = 1;
+  for (size_t d = 0; d < 3; ++d) {
+    const uint32_t compiled = info.cluster[d], asked = r.cluster[d];
+    if (compiled > 1 && asked > 1 && compiled != asked)
+      return refuse("cudaErrorInvalidClusterSize",
+                    who + "it was compiled for another cluster size than the launch gives");
+    (*cluster)[d] = std::max({1u, compiled, asked});
+    size *= (*cluster)[d];
+    if (size > kMaxClusterBlocks)
+      return refuse("cudaErrorInvalidClusterSize",
+                    who + "more than " + std::to_string(kMaxClusterBlocks) + " blocks a cluster");
+    if (r.grid[d] % (*cluster)[d] != 0)
+      return refuse("cudaErrorInvalidConfiguration",
+                    who + "a grid dimension is no multiple of the cluster's");
+  }
+  return {};
+}
+
 }  // namespace
+
+uint32_t vm::Grid::block_at(uint32_t n) const {
+  const uint32_t c = order.empty() ? n / cluster_blocks : order[n / cluster_blocks];
+  if (cluster_blocks == 1) return c;
+  const uint32_t within = n % cluster_blocks;
+  const uint32_t wide = request.grid[0] / cluster[0], high = request.grid[1] / cluster[1];
+  const uint32_t x = c % wide * cluster[0] + within % cluster[0],
+                 y = c / wide % high * cluster[1] + within / cluster[0] % cluster[1],
+                 z = c / (wide * high) * cluster[2] + within / (cluster[0] * cluster[1]);
+  return x + request.grid[0] * (y + request.grid[1] * z);
+}
 
 uint32_t Engine::Impl::blocks_per_sm(const vm::Kernel& k, uint32_t threads,
                                      uint32_t dynamic_shared) const {
@@ -59,7 +91,8 @@ Result<GridId> Engine::Impl::launch(const LaunchRequest& r) {
   if (r.kernel >= kernels.size()) return fail(ErrorCode::kInternal, "no such kernel");
   const vm::Kernel& k = kernels[r.kernel];
   if (r.rank != k.rank) return fail(ErrorCode::kInternal, "a kernel of another rank");
-  const std::string who = "kernel " + k.info.name + " on rank " + std::to_string(r.rank) + ": ";
+  const std::string who =
+      "kernel " + short_name(k.info.name) + " on rank " + std::to_string(r.rank) + ": ";
   uint64_t threads = 1, blocks = 1;
   for (size_t d = 0; d < 3; ++d) {
     if (r.grid[d] == 0 || r.block[d] == 0)
@@ -72,9 +105,10 @@ Result<GridId> Engine::Impl::launch(const LaunchRequest& r) {
                         " threads a block");
     if (r.grid[d] > (d == 0 ? 0x7fffffffu : 65535u) || blocks > 0xffffffffu)
       return refuse("cudaErrorInvalidConfiguration", who + "the grid is too large");
-    if (r.cluster[d] > 1 || k.info.cluster[d] > 1)
-      return fail(ErrorCode::kUnsupported, who + "thread block clusters are not emulated");
   }
+  std::array<uint32_t, 3> cluster{1, 1, 1};
+  if (auto fits = cluster_of(r, k.info, who, &cluster); !fits) return tl::unexpected(fits.error());
+  const uint32_t cluster_blocks = cluster[0] * cluster[1] * cluster[2];
   if (threads > k.info.max_threads)
     return refuse("cudaErrorLaunchOutOfResources",
                   who + std::to_string(threads) +
@@ -107,7 +141,10 @@ Result<GridId> Engine::Impl::launch(const LaunchRequest& r) {
   g.n_blocks = static_cast<uint32_t>(blocks);
   g.threads = static_cast<uint32_t>(threads);
   g.warps_per_block = (g.threads + vm::kWarpSize - 1) / vm::kWarpSize;
-  g.order = scheduler.admission(g.n_blocks, limit);
+  g.cluster = cluster;
+  g.cluster_blocks = cluster_blocks;
+  g.explicit_cluster = cluster_blocks > 1 || k.info.cluster[0] != 0;
+  g.order = scheduler.admission(g.n_blocks / cluster_blocks, limit / cluster_blocks);
   g.shared_bytes = shared;
   g.block_registers = block_registers(k, g.threads);
   g.block_shared = round_up(static_cast<uint32_t>(shared) + config.limits.shared_reserved, 128);
@@ -137,21 +174,47 @@ Result<GridId> Engine::Impl::launch(const LaunchRequest& r) {
   return id;
 }
 
+void Engine::Impl::Sm::take(const vm::Grid& g) {
+  warps += g.warps_per_block;
+  ++blocks;
+  registers += g.block_registers;
+  shared += g.block_shared;
+}
+void Engine::Impl::Sm::give_back(const vm::Grid& g) {
+  warps -= g.warps_per_block;
+  --blocks;
+  registers -= g.block_registers;
+  shared -= g.block_shared;
+}
+
+// All blocks of the next cluster, or none. Which SMs can share a cluster (those of one GPC) is not
+// modelled.
 bool Engine::Impl::place(vm::Grid& g) {
   const DeviceLimits& l = config.limits;
   auto& all = sms[static_cast<size_t>(g.request.rank)];
-  int best = -1;
-  for (size_t s = 0; s < all.size(); ++s) {  // the emptiest, as the hardware spreads blocks
-    const Sm& sm = all[s];
-    if (sm.blocks >= l.blocks_per_sm || sm.warps + g.warps_per_block > l.warps_per_sm ||
-        sm.registers + g.block_registers > l.registers_per_sm ||
-        sm.shared + g.block_shared > l.shared_per_sm)
-      continue;
-    if (best < 0 || sm.warps < all[static_cast<size_t>(best)].warps) best = static_cast<int>(s);
-    if (sm.warps == 0) break;
+  std::array<uint32_t, kMaxClusterBlocks> chosen{};
+  for (uint32_t k = 0; k < g.cluster_blocks; ++k) {
+    int best = -1;
+    for (size_t s = 0; s < all.size(); ++s) {  // the emptiest, as the hardware spreads blocks
+      const Sm& sm = all[s];
+      if (sm.blocks >= l.blocks_per_sm || sm.warps + g.warps_per_block > l.warps_per_sm ||
+          sm.registers + g.block_registers > l.registers_per_sm ||
+          sm.shared + g.block_shared > l.shared_per_sm)
+        continue;
+      if (best < 0 || sm.warps < all[static_cast<size_t>(best)].warps) best = static_cast<int>(s);
+      if (sm.warps == 0) break;
+    }
+    if (best < 0) {
+      while (k > 0) all[chosen[--k]].give_back(g);
+      return false;
+    }
+    chosen[k] = static_cast<uint32_t>(best);
+    all[chosen[k]].take(g);
   }
-  if (best < 0) return false;
-  begin_block(g, static_cast<uint32_t>(best));
+  auto cluster = std::make_shared<vm::Cluster>();
+  cluster->id = next_cluster++;
+  cluster->size = g.cluster_blocks;
+  for (uint32_t k = 0; k < g.cluster_blocks; ++k) begin_block(g, chosen[k], cluster, k);
   return true;
 }
 
@@ -167,12 +230,8 @@ void Engine::Impl::admit() {
   }
 }
 
-void Engine::Impl::begin_block(vm::Grid& g, uint32_t sm_index) {
-  Sm& sm = sms[static_cast<size_t>(g.request.rank)][sm_index];
-  sm.warps += g.warps_per_block;
-  ++sm.blocks;
-  sm.registers += g.block_registers;
-  sm.shared += g.block_shared;
+void Engine::Impl::begin_block(vm::Grid& g, uint32_t sm_index,
+                               const std::shared_ptr<vm::Cluster>& cluster, uint32_t cluster_rank) {
   std::unique_ptr<vm::Block> owned;
   if (auto& pool = spare[g.warps_per_block]; !pool.empty()) {
     owned = std::move(pool.back());
@@ -186,8 +245,10 @@ void Engine::Impl::begin_block(vm::Grid& g, uint32_t sm_index) {
   vm::Block& b = *owned;
   ++changes;
   b.grid = &g;
-  b.linear = g.order.empty() ? g.next : g.order[g.next];
-  ++g.next;
+  b.cluster = cluster;
+  b.cluster_rank = cluster_rank;
+  cluster->blocks[cluster_rank] = &b;
+  b.linear = g.block_at(g.next++);
   b.id[0] = b.linear % g.request.grid[0];
   b.id[1] = b.linear / g.request.grid[0] % g.request.grid[1];
   b.id[2] = b.linear / (g.request.grid[0] * g.request.grid[1]);
@@ -234,11 +295,14 @@ void Engine::Impl::end_block(vm::Block& b) {
   vm::Grid& g = *b.grid;
   ++changes;
   if (config.observer != nullptr) config.observer->end_block(g.id, b.linear);
-  Sm& sm = sms[static_cast<size_t>(g.request.rank)][b.sm];
-  sm.warps -= g.warps_per_block;
-  --sm.blocks;
-  sm.registers -= g.block_registers;
-  sm.shared -= g.block_shared;
+  sms[static_cast<size_t>(g.request.rank)][b.sm].give_back(g);
+  vm::Cluster& cluster = *b.cluster;
+  cluster.blocks[b.cluster_rank] = nullptr;
+  if (config.observer != nullptr &&
+      std::all_of(cluster.blocks.begin(), cluster.blocks.end(),
+                  [](const vm::Block* block) { return block == nullptr; }))
+    config.observer->cluster_end(cluster.id);
+  b.cluster.reset();
   free_windows.push_back(b.window);
   admissible[static_cast<size_t>(g.request.rank)] = true;
   ++g.finished;

@@ -330,9 +330,11 @@ Handler matrix_handler(int n, bool trans) {
 }
 void decode_matrix(Emit& e) {
   const bool store = e.in.opcode == "stmatrix";
-  if (!e.take("sync") || !e.take("aligned") || !e.take("m8n8")) return e.unsupported();
+  if (!e.take("sync") || !e.take("aligned")) return e.unsupported();
   static constexpr std::array<std::string_view, 3> kCounts{"x1", "x2", "x4"};
-  const int count = e.choice(kCounts);
+  int count = e.choice(kCounts);  // compilers take shape and count in either order
+  if (!e.take("m8n8")) return e.unsupported();
+  if (count < 0) count = e.choice(kCounts);
   const bool trans = e.take("trans");
   MemoryModifiers m;
   m.space = Space::kGeneric;

@@ -10,6 +10,7 @@ namespace sculler::emu::vm {
 namespace {
 
 constexpr uint64_t kCountMask = (1u << 20) - 1;
+constexpr int64_t kMostTransactions = 1 << 20;
 struct Fields {
   uint32_t expected, pending;
   int32_t transactions;
@@ -30,55 +31,93 @@ uint64_t pack_fields(Fields f) {
          uint64_t{f.phase} << 63;
 }
 
-enum What : uint8_t { kInit, kInval, kArrive, kArriveDrop, kExpectTx, kCompleteTx, kArriveExpect };
+enum What : uint8_t {
+  kInit,
+  kInval,
+  kArrive,
+  kArriveDrop,
+  kExpectTx,
+  kCompleteTx,
+  kArriveExpect,
+  kArriveNoComplete
+};
+
+// Tells the observer what a lane did. op.order: kRelaxed synchronises nothing.
+void tell(Warp& w, Address at, BarrierStep step) {
+  if (w.observer != nullptr) w.observer->mbarrier({w.actor, step, at, code_ref(w)});
+}
+BarrierStep step_of(const Op& op) {
+  switch (op.b) {
+    case kInit: return BarrierStep::kInit;
+    case kInval: return BarrierStep::kInvalidate;
+    case kExpectTx:
+    case kCompleteTx: return BarrierStep::kArriveRelaxed;
+    default:
+      return op.order == static_cast<uint8_t>(Order::kRelaxed) ? BarrierStep::kArriveRelaxed
+                                                               : BarrierStep::kArrive;
+  }
+}
+
+// Of one lane; false where the barrier cannot take it.
+bool apply(uint8_t what, uint32_t n, uint64_t& v) {
+  Fields f = unpack_fields(v);
+  const auto transactions = [&](int64_t more) {
+    const int64_t sum = f.transactions + more;
+    f.transactions = static_cast<int32_t>(sum);
+    return sum > -kMostTransactions && sum < kMostTransactions;
+  };
+  switch (what) {
+    case kInit: v = n | uint64_t{n} << 20; return n != 0 && n <= kCountMask;
+    case kInval: v = 0; return true;
+    case kExpectTx:
+      if (!transactions(n)) return false;
+      break;
+    case kCompleteTx:
+      if (!transactions(-static_cast<int64_t>(n))) return false;
+      break;
+    case kArriveExpect:
+      if (f.pending < 1 || !transactions(n)) return false;
+      f.pending -= 1;
+      break;
+    default:
+      if (f.pending < n || f.expected < (what == kArriveDrop ? n : 0)) return false;
+      f.pending -= n;
+      if (what == kArriveDrop) f.expected -= n;
+      if (what == kArriveNoComplete && f.pending == 0 && f.transactions == 0) return false;
+  }
+  v = pack_fields(f);
+  return true;
+}
 
 Act update(Warp& w, const Op& op) {
   Target t;
-  if (!resolve(w, op, 8, Access::kAtomic, t)) return Act::kFault;
-  report(w, op, 8, op.b <= kInval ? Access::kStore : Access::kAtomic, t, w.exec);
+  if (!resolve(w, op, 8, op.b <= kInval ? Access::kStore : Access::kAtomic, t)) return Act::kFault;
+  ++w.loads;
   const auto* count = op.c != 0 ? lanes<uint32_t>(w, op.o[1]) : nullptr;
   auto* state = op.n != 0 ? lanes<uint64_t>(w, op.o[0]) : nullptr;
-  bool bad = false;
-  for_mask(w.exec, [&](int i) {
+  const BarrierStep step = step_of(op);
+  Address last = 0;
+  for (uint32_t rest = w.exec; rest != 0; rest &= rest - 1) {
+    const int i = std::countr_zero(rest);
     uint8_t* p = lane_pointer(t, i, 8);
     uint64_t v = 0;
     std::memcpy(&v, p, 8);
     const uint64_t before = v;
-    const uint32_t n = count != nullptr ? count[i] : 1;
-    Fields f = unpack_fields(v);
-    switch (op.b) {
-      case kInit:
-        bad = bad || n == 0 || n > kCountMask;
-        v = n | uint64_t{n} << 20;
-        break;
-      case kInval: v = 0; break;
-      case kExpectTx:
-        f.transactions += static_cast<int32_t>(n);
-        v = pack_fields(f);
-        break;
-      case kCompleteTx:
-        f.transactions -= static_cast<int32_t>(n);
-        v = pack_fields(f);
-        break;
-      case kArriveExpect:
-        f.transactions += static_cast<int32_t>(n);
-        bad = bad || f.pending < 1;
-        f.pending -= 1;
-        v = pack_fields(f);
-        break;
-      default:
-        bad = bad || f.pending < n || f.expected < (op.b == kArriveDrop ? n : 0);
-        f.pending -= n;
-        if (op.b == kArriveDrop) f.expected -= n;
-        v = pack_fields(f);
+    // Lanes of one warp know the same: one of them tells for those that follow.
+    if (t.address[i] != last) tell(w, t.address[i], step);
+    last = t.address[i];
+    if (!apply(op.b, count != nullptr ? count[i] : 1, v))
+      return fault(w, Fault::Kind::kIllegalInstruction, t.address[i],
+                   "an mbarrier gets more arrivals or bytes than it expects, or was not "
+                   "initialised");
+    if (op.b > kInval && (v ^ before) >> 63 != 0) {
+      tell(w, t.address[i], BarrierStep::kPhase);
+      last = 0;
     }
     if (state != nullptr) state[i] = before;
     std::memcpy(p, &v, 8);
-  });
+  }
   note_store(w, true);
-  if (bad)
-    return fault(w, Fault::Kind::kIllegalInstruction, t.address[std::countr_zero(w.exec)],
-                 "an mbarrier gets more arrivals than it expects, or was not initialised");
   return Act::kNext;
 }
 
@@ -86,7 +125,11 @@ Act update(Warp& w, const Op& op) {
 Act test(Warp& w, const Op& op) {
   Target t;
   if (!resolve(w, op, 8, Access::kLoad, t)) return Act::kFault;
+  ++w.loads;
   uint32_t done = 0;
+  Address last = 0;
+  BarrierStep last_step = BarrierStep::kInit;
+  const bool acquires = op.order != static_cast<uint8_t>(Order::kRelaxed);
   for_mask(w.exec, [&](int i) {
     uint64_t v = 0;
     std::memcpy(&v, lane_pointer(t, i, 8), 8);
@@ -94,11 +137,21 @@ Act test(Warp& w, const Op& op) {
     const bool asked = op.b == 0 ? lanes<uint64_t>(w, op.o[1])[i] >> 63 != 0
                                  : (lanes<uint32_t>(w, op.o[1])[i] & 1u) != 0;
     done |= uint32_t{phase != asked} << i;
+    const BarrierStep step = phase != asked && acquires ? BarrierStep::kWait : BarrierStep::kTest;
+    if (t.address[i] != last || step != last_step) tell(w, t.address[i], step);
+    last = t.address[i];
+    last_step = step;
   });
-  report(w, op, 8, Access::kLoad, t, 0);
   if ((w.exec & ~done) != 0) note_poll(w, 8, t);
   set_pred(w, op.o[0], done);
   return (w.exec & ~done) != 0 ? Act::kYield : Act::kNext;
+}
+
+Act pending_count(Warp& w, const Op& op) {
+  const auto* state = lanes<uint64_t>(w, op.o[1]);
+  each_lane(w.write, lanes<uint32_t>(w, op.o[0]),
+            [=](int i) { return static_cast<uint32_t>(state[i] >> 20 & kCountMask); });
+  return Act::kNext;
 }
 
 bool take_shared(Emit& e, MemoryModifiers& m) {
@@ -113,9 +166,17 @@ void decode_mbarrier(Emit& e) {
       "init",        "inval",     "arrive",   "arrive_drop",  "expect_tx",
       "complete_tx", "test_wait", "try_wait", "pending_count"};
   const int what = e.choice(kOps);
-  if (what < 0 || what == 8) return e.unsupported();
+  if (what < 0) return e.unsupported();
+  if (what == 8) {
+    if (!e.take("b64") || !e.operands(2)) return e.unsupported();
+    e.op.run = &pending_count;
+    e.dst(0, size_t{0}, 32);
+    e.src(1, 1, 64);
+    return;
+  }
   const bool expect = (what == 2) && e.take("expect_tx");
-  if ((what == 2 || what == 3) && e.take("noComplete")) return e.unsupported();
+  const bool no_complete = what == 2 && e.take("noComplete");
+  if (what == 3 && (e.take("noComplete") || e.take("expect_tx"))) return e.unsupported();
   const bool parity = what >= 6 && e.take("parity");
   MemoryModifiers m;
   m.order = what <= 1   ? Order::kWeak
@@ -123,9 +184,6 @@ void decode_mbarrier(Emit& e) {
             : what >= 4 ? Order::kRelaxed
                         : Order::kRelease;
   m.scope = Scope::kCta;
-  const bool remote = e.in.modifiers.end() !=
-                      std::find(e.in.modifiers.begin(), e.in.modifiers.end(), "shared::cluster");
-  if (remote) return e.unsupported("barriers of other blocks");
   if (!take_shared(e, m)) return;
   if (!e.take("b64")) return e.unsupported();
   if (what >= 6) {
@@ -141,7 +199,7 @@ void decode_mbarrier(Emit& e) {
   }
   static constexpr uint8_t kTo[] = {kInit, kInval, kArrive, kArriveDrop, kExpectTx, kCompleteTx};
   e.op.run = &update;
-  e.op.b = expect ? uint8_t{kArriveExpect} : kTo[what];
+  e.op.b = expect ? uint8_t{kArriveExpect} : no_complete ? uint8_t{kArriveNoComplete} : kTo[what];
   const bool returns = what == 2 || what == 3;
   size_t k = returns ? 1 : 0;
   if (e.count() <= k) return e.unsupported();
@@ -154,7 +212,7 @@ void decode_mbarrier(Emit& e) {
     e.src(1, k++, 32);
     e.op.c = 1;
   }
-  const bool needs = what == 0 || what >= 4 || expect;
+  const bool needs = what == 0 || what >= 4 || expect || no_complete;
   if (k != e.count() || (needs && e.op.c == 0)) return e.unsupported();
   e.no_overlap();
 }
@@ -166,16 +224,21 @@ Act copy_arrive(Warp& w, const Op& op) {
   land(w, w.exec, 0);
   Target t;
   if (!resolve(w, op, 8, Access::kAtomic, t)) return Act::kFault;
-  report(w, op, 8, Access::kAtomic, t, w.exec);
-  for_mask(w.exec, [&](int i) {
+  ++w.loads;
+  for (uint32_t rest = w.exec; rest != 0; rest &= rest - 1) {
+    const int i = std::countr_zero(rest);
     uint8_t* p = lane_pointer(t, i, 8);
     uint64_t v = 0;
     std::memcpy(&v, p, 8);
-    Fields f = unpack_fields(v);
-    if (kNoInc && f.pending > 0) --f.pending;
-    v = pack_fields(f);
+    tell(w, t.address[i], BarrierStep::kArrive);
+    // Without .noinc the arrival is one more than the barrier expects: it leaves nothing behind.
+    const uint64_t before = v;
+    if (kNoInc && !apply(kArrive, 1, v))
+      return fault(w, Fault::Kind::kIllegalInstruction, t.address[i],
+                   "an mbarrier gets more arrivals than it expects, or was not initialised");
+    if ((v ^ before) >> 63 != 0) tell(w, t.address[i], BarrierStep::kPhase);
     std::memcpy(p, &v, 8);
-  });
+  }
   note_store(w, true);
   return Act::kNext;
 }
@@ -192,6 +255,25 @@ void decode_copy_arrive(Emit& e) {
   if (!e.take("b64") || !e.operands(1)) return e.unsupported();
   e.op.run = noinc ? &copy_arrive<true> : &copy_arrive<false>;
   address_operand(e, e.operand(0), m);
+}
+
+bool complete_transactions(Warp& w, const SharedPlace& barrier, uint32_t bytes) {
+  uint64_t v = 0;
+  std::memcpy(&v, barrier.pointer, 8);
+  const uint64_t before = v;
+  if (!apply(kCompleteTx, bytes, v)) {
+    fault(w, Fault::Kind::kIllegalInstruction, barrier.generic,
+          "an mbarrier gets more bytes than it can count, or was not initialised");
+    return false;
+  }
+  std::memcpy(barrier.pointer, &v, 8);
+  if ((v ^ before) >> 63 != 0) tell(w, barrier.generic, BarrierStep::kPhase);
+  return true;
+}
+
+MbarrierState mbarrier_state(uint64_t word) {
+  const Fields f = unpack_fields(word);
+  return {f.expected, f.expected - f.pending, f.transactions, f.phase};
 }
 
 void register_mbarrier(DecodeTable& t) { t["mbarrier"] = &decode_mbarrier; }

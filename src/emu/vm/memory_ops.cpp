@@ -284,22 +284,51 @@ Act fence(Warp& w, const Op& op) {
     w.observer->fence(w.actor, static_cast<Order>(op.order), static_cast<Scope>(op.scope));
   return Act::kNext;
 }
+// op.a shared, op.b global memory.
+Act proxy_fence(Warp& w, const Op& op) {
+  if (w.observer != nullptr) w.observer->proxy_fence(w.actor, op.a != 0, op.b != 0);
+  return Act::kNext;
+}
+// fence.mbarrier_init: what was initialised is released to the cluster, and to copies that count
+// there.
+Act init_fence(Warp& w, const Op&) {
+  if (w.observer == nullptr) return Act::kNext;
+  w.observer->proxy_fence(w.actor, true, false);
+  w.observer->fence(w.actor, Order::kRelease, Scope::kCluster);
+  return Act::kNext;
+}
 void decode_fence(Emit& e) {
-  if (e.take("proxy")) {  // there is one proxy here
+  if (e.take("proxy")) {
     static constexpr std::array<std::string_view, 6> kProxies{"alias",
                                                               "async",
                                                               "async::generic",
                                                               "async::global",
                                                               "async::shared::cta",
                                                               "async::shared::cluster"};
-    if (e.choice(kProxies) < 0) return e.unsupported("tensor map proxy");
-    if (e.take("global") || e.take("shared::cta") || e.take("shared::cluster")) {}
-    e.op.run = &nothing;
+    const int proxy = e.choice(kProxies);
+    // Tensor maps that kernels change are not emulated, so nobody needs their fence.
+    if (proxy < 0 || e.count() != 0) return e.unsupported("tensor map proxy");
+    if (proxy == 0) {
+      e.op.run = &nothing;  // no address has a second mapping here
+      return;
+    }
+    if (proxy == 2) {  // what copies have done needs no fence: their end is one
+      static constexpr std::array<std::string_view, 2> kHalves{"acquire", "release"};
+      static constexpr std::array<std::string_view, 2> kSpaces{"sync_restrict::shared::cluster",
+                                                               "sync_restrict::shared::cta"};
+      if (e.choice(kHalves) < 0 || e.choice(kSpaces) < 0 || !e.take("cluster"))
+        return e.unsupported();
+    }
+    const bool global = e.take("global") || proxy == 3;
+    const bool shared = e.take("shared::cta") || e.take("shared::cluster") || proxy >= 4;
+    e.op.a = shared || !global;
+    e.op.b = global || !shared;
+    e.op.run = &proxy_fence;
     return;
   }
   if (e.take("mbarrier_init")) {
     if (!e.take("release") || !e.take("cluster")) return e.unsupported();
-    e.op.run = &nothing;
+    e.op.run = &init_fence;
     return;
   }
   static constexpr std::array<std::string_view, 4> kOrders{"sc", "acq_rel", "acquire", "release"};
@@ -329,10 +358,7 @@ void decode_membar(Emit& e) {
 
 // Hints: checked for form only.
 void decode_hint(Emit& e) {
-  while (!e.modifiers_done()) {
-    if (e.peek() == "tensormap" || e.peek() == "tensor") return e.unsupported("tensor maps");
-    e.take(e.peek());
-  }
+  while (!e.modifiers_done()) e.take(e.peek());
   e.op.run = &nothing;
 }
 Act create_policy(Warp& w, const Op& op) {

@@ -1,4 +1,4 @@
-// mov cvta isspacep mapa and reads of registers that change: clocks, activemask.
+// mov cvta isspacep and reads of registers that change: clocks, activemask.
 #include "emu/vm/arith.h"
 #include "emu/vm/space.h"
 
@@ -98,6 +98,11 @@ Act read_zero_pred(Warp& w, const Op& op) {
   return Act::kNext;
 }
 
+Act read_explicit_cluster(Warp& w, const Op& op) {
+  set_pred(w, op.o[0], w.grid->explicit_cluster ? ~0u : 0u);
+  return Act::kNext;
+}
+
 template <class T, class Part, int kN>
 void set_pack(Emit& e, bool packing) {
   e.op.run = packing ? &pack<T, Part, kN> : &unpack<T, Part, kN>;
@@ -145,7 +150,7 @@ void decode_mov(Emit& e) {
   if (t->letter == 'p') {
     e.pred_dst(0, e.operand(0));
     if (e.operand(1).kind == Kind::kSpecial && e.operand(1).symbol == "%is_explicit_cluster") {
-      e.op.run = &read_zero_pred;
+      e.op.run = &read_explicit_cluster;
     } else if (int64_t v = 0; e.immediate(e.operand(1), &v)) {
       e.op.run = &read_zero_pred;
       e.op.a = v != 0;
@@ -214,7 +219,8 @@ Act isspacep(Warp& w, const Op& op) {
   uint32_t m = 0;
   for_mask(w.exec, [&](int i) {
     const Space s = space_of(w, a[i]);
-    m |= uint32_t{s == space || (space == Space::kGlobal && s == Space::kParam)} << i;
+    const bool own = op.a == 0 || a[i] - w.shared_window < kSharedWindow;
+    m |= uint32_t{(s == space && own) || (space == Space::kGlobal && s == Space::kParam)} << i;
   });
   set_pred(w, op.o[0], m);
   return Act::kNext;
@@ -227,23 +233,10 @@ void decode_isspacep(Emit& e) {
   const int s = e.choice(kSpaces);
   if (s < 0 || !e.operands(2)) return e.unsupported();
   e.op.run = &isspacep;
+  e.op.a = s == 1 || s == 2;  // of the own block
   e.op.space = static_cast<uint8_t>(kTo[s]);
   e.pred_dst(0, e.operand(0));
   e.src(1, 1, 64);
-}
-
-// mapa of the own block only: clusters of one.
-void decode_mapa(Emit& e) {
-  const bool shared = e.take("shared::cluster");
-  const auto t = e.type();
-  if (!t || !e.operands(3) || (t->bits != 32 && t->bits != 64) || (shared && t->bits == 64))
-    return e.unsupported();
-  e.op.run = t->bits == 64 ? &mov<uint64_t> : &mov<uint32_t>;
-  e.dst(0, size_t{0}, t->bits);
-  e.src(1, 1, t->bits);
-  int64_t rank = 0;
-  if (!e.immediate(e.operand(2), &rank) || rank != 0)
-    e.unsupported("clusters of more than one block");
 }
 
 }  // namespace
@@ -252,7 +245,6 @@ void register_move(DecodeTable& t) {
   t["mov"] = &decode_mov;
   t["cvta"] = &decode_cvta;
   t["isspacep"] = &decode_isspacep;
-  t["mapa"] = &decode_mapa;
   t["activemask"] = [](Emit& e) {
     if (!e.take("b32") || !e.operands(1)) return e.unsupported();
     e.op.run = &read_activemask;

@@ -29,6 +29,8 @@ enum class Act : uint8_t {
   kRetry,   // not possible yet: run this op again when the group is scheduled next
   kYield,   // on to pc + 1, but let others run first
   kArrive,  // on to pc + 1; a block barrier may be complete now
+  kClusterArrive,  // on to pc + 1; the cluster's barrier may be complete now
+  kClusterWait,    // run this op again when the cluster's barrier is complete
   kFault,
 };
 using Handler = Act (*)(Warp&, const Op&);
@@ -136,6 +138,31 @@ struct CallSite {
   std::vector<FunctionCode::Slot> arguments, results;  // in the caller's frame
 };
 
+// Operands of a bulk copy: refs by their place in Program::refs.
+struct BulkSite {
+  struct Part {
+    uint32_t index = ~0u;  // ~0u: there is none
+    int64_t imm = 0;
+    bool wide = false;
+  };
+  Part to, from, barrier, size, mask;  // from or to: the tensor map, where there is one
+  Part coordinates[5];
+  uint8_t dims = 0;
+  bool to_global = false, from_global = false;
+  enum Reduce : uint8_t { kCopy, kAdd, kMin, kMax, kInc, kDec, kAnd, kOr, kXor } reduce = kCopy;
+  enum Element : uint8_t {
+    kU32,
+    kS32,
+    kU64,
+    kS64,
+    kF16,
+    kBf16,
+    kF32,
+    kF64,
+    kNoElement
+  } element = kNoElement;
+};
+
 // Immutable after decoding, shared by all ranks that loaded the same text.
 struct Program {
   std::shared_ptr<const ptx::Module> module;
@@ -144,6 +171,7 @@ struct Program {
   std::vector<Ref> refs;
   std::deque<FunctionCode> functions;  // [0] the entry
   std::vector<CallSite> calls;
+  std::vector<BulkSite> bulks;
   std::vector<Constant> constants;
   std::vector<std::vector<uint32_t>> branch_tables;
   uint32_t constant_bytes = 0;

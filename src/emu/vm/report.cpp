@@ -2,9 +2,25 @@
 #include <bit>
 #include <cstring>
 
+#include "emu/vm/async.h"
 #include "emu/vm/engine_impl.h"
 
 namespace sculler::emu {
+
+namespace {
+
+void wait_at_mbarrier(const vm::Warp& w, int lane, WarpState* s) {
+  uint64_t word = 0;
+  std::memcpy(&word, w.spin.armed ? w.spin.pointer[lane] : reinterpret_cast<uint8_t*>(&word), 8);
+  const vm::MbarrierState state = vm::mbarrier_state(word);
+  s->wait = WarpState::Wait::kMbarrier;
+  s->arrived = state.arrived;
+  s->expected = state.expected;
+  s->transactions = state.transactions;
+  s->value = state.phase ? 1 : 0;  // it waits for the end of the phase that is under way
+}
+
+}  // namespace
 
 std::vector<WarpState> Engine::warps() const {
   const Impl& im = *impl_;
@@ -35,6 +51,11 @@ std::vector<WarpState> Engine::warps() const {
               s.expected = barrier.expected != 0 ? barrier.expected : b->live_threads;
               break;
             }
+            case vm::GroupState::kCluster:
+              s.wait = WarpState::Wait::kCluster;
+              s.arrived = b->cluster->arrived;
+              s.expected = b->cluster->live_threads();
+              break;
             case vm::GroupState::kWarpSync:
               s.wait = WarpState::Wait::kBarrier;
               s.barrier = ~0u;  // of the warp
@@ -57,7 +78,7 @@ std::vector<WarpState> Engine::warps() const {
               const bool workspace = g->workspace != 0 && s.address - g->workspace < 256;
               if (workspace) s.wait = WarpState::Wait::kGridSync;
               if (p.functions[sf].source->code[s.code.instruction].opcode == "mbarrier")
-                s.wait = WarpState::Wait::kMbarrier;
+                wait_at_mbarrier(w, lane, &s);
             }
           }
           out.push_back(s);
@@ -68,7 +89,7 @@ std::vector<WarpState> Engine::warps() const {
       WarpState s{};
       s.rank = g->request.rank;
       s.kernel = g->kernel->info.name;
-      s.block = g->order.empty() ? g->next : g->order[g->next];
+      s.block = g->block_at(g->next);
       s.wait = WarpState::Wait::kNotResident;
       s.arrived = g->next;
       s.expected = g->n_blocks;
@@ -95,6 +116,10 @@ Location Engine::locate(CodeRef ref) const {
   if (line != 0 && file < module.files.size()) {
     out.file = module.files[file];
     out.line = line;
+  }
+  if (in.from_library && in.line != 0 && (in.file != file || in.line != line)) {
+    const std::string& path = module.files[in.file];
+    out.inner = path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(in.line);
   }
   return out;
 }

@@ -16,7 +16,8 @@ inline constexpr uint64_t kParamWindowBytes = 1u << 16;
 // Where a generic address of this warp points; kGlobal for everything else, null and wild ones too.
 [[nodiscard]] inline Space space_of(const Warp& w, Address a) {
   if (a >= kDeviceBase) return Space::kGlobal;
-  if (a - w.shared_window < kSharedWindow) return Space::kShared;
+  if (a - w.shared_window < kSharedWindow || a - kSharedBase < kLocalBase - kSharedBase)
+    return Space::kShared;
   if (a - kLocalBase < kMaxLocal) return Space::kLocal;
   if (a - kParamWindow < kParamWindowBytes) return Space::kParam;
   return Space::kGlobal;

@@ -67,7 +67,7 @@ void fill_specials(Warp& warp, const Block& block, const Grid& grid) {
   warp.specials.resize(program.specials.size() * kRow32);
   const LaunchRequest& request = grid.request;
   const auto& ntid = request.block;
-  const auto& cluster = request.cluster;
+  const auto& cluster = grid.cluster;
   const auto at = [](const std::array<uint32_t, 3>& v, int k) {
     return v[static_cast<size_t>(k)] == 0 ? 1u : v[static_cast<size_t>(k)];
   };

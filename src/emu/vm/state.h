@@ -54,7 +54,7 @@ struct Frame {
   uint32_t at32 = 0, at64 = 0, preds = 0, local = 0;  // where it starts in each bank
 };
 
-enum class GroupState : uint8_t { kRunnable, kBarrier, kWarpSync, kMbarrier };
+enum class GroupState : uint8_t { kRunnable, kBarrier, kWarpSync, kCluster };
 
 // Lanes that share a pc and a call history.
 struct Group {
@@ -132,6 +132,8 @@ struct Warp {
   std::vector<AsyncCopy> copies;  // a ring; the size is a power of two
   size_t copies_begin = 0, copies_end = 0;
   uint32_t committed[kWarpSize] = {};
+  // barrier.cluster: lanes that have arrived and not waited, and the phase in which, modulo 2.
+  uint32_t cluster_arrived = 0, cluster_parity = 0;
   uint64_t interactions = 0, loads = 0;
   Spin spin;
   bool spinning =
@@ -153,8 +155,18 @@ struct BarrierState {
   uint32_t true_count = 0, seen = 0;              // bar.red
 };
 
+// Blocks that are resident together and see each other's shared memory.
+struct Cluster {
+  uint32_t id = 0, size = 1;
+  std::array<Block*, kMaxClusterBlocks> blocks{};  // by rank in the cluster; null: it has exited
+  uint32_t arrived = 0, phase = 0;                 // barrier.cluster: threads
+  [[nodiscard]] uint32_t live_threads() const;
+};
+
 struct Block {
   Grid* grid = nullptr;
+  std::shared_ptr<Cluster> cluster;
+  uint32_t cluster_rank = 0;
   uint32_t linear = 0;
   uint32_t id[3] = {0, 0, 0};
   uint32_t sm = 0;
@@ -165,6 +177,12 @@ struct Block {
   std::vector<std::unique_ptr<Warp>> warps;
   std::array<BarrierState, kBarriers> barriers;
 };
+
+inline uint32_t Cluster::live_threads() const {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < size; ++k) n += blocks[k] != nullptr ? blocks[k]->live_threads : 0;
+  return n;
+}
 
 // A decoded entry bound to one rank.
 struct Kernel {
@@ -180,8 +198,13 @@ struct Grid {
   LaunchRequest request;
   const Kernel* kernel = nullptr;
   uint32_t n_blocks = 0, threads = 0, warps_per_block = 0;
-  uint32_t next = 0, finished = 0;
-  std::vector<uint32_t> order;  // of admission; empty = 0, 1, 2 ...
+  std::array<uint32_t, 3> cluster{1, 1, 1};
+  uint32_t cluster_blocks = 1;
+  bool explicit_cluster = false;    // given by the launch or the kernel
+  uint32_t next = 0, finished = 0;  // blocks
+  std::vector<uint32_t> order;      // of admission, by cluster; empty = 0, 1, 2 ...
+  // Index in the grid of the n-th block to start.
+  [[nodiscard]] uint32_t block_at(uint32_t n) const;
   std::vector<std::unique_ptr<Block>> resident;
   Address workspace = 0;  // of a cooperative grid
   GridCounters counters;
@@ -199,6 +222,7 @@ struct Machine {
   uint64_t clock_bonus = 0;  // virtual time that passed while all were waiting
   Fault fault{};
   std::function<void(int, std::string_view)>* on_print = nullptr;
+  Bytes scratch;  // of one bulk copy
 };
 
 }  // namespace sculler::emu::vm

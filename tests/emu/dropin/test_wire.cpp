@@ -5,9 +5,9 @@
 #include <random>
 #include <thread>
 
+#include "emu/vm/tensor_map.h"
 #include "emu/wire/message.h"
 #include "emu/wire/socket.h"
-#include "emu/wire/tensor_map.h"
 
 namespace sculler::emu::wire {
 namespace {

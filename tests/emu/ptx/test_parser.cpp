@@ -308,6 +308,35 @@ TEST(Parser, SourceLinesLeadOutOfInlinedCode) {
   EXPECT_GT(own, 20u);
 }
 
+// A kernel of a library names what its user put in, else the first file behind its outermost one.
+TEST(Parser, SourceLinesOfLibrariesKernels) {
+  const auto module = must_parse(
+      ".version 8.8\n.target sm_90a\n.address_size 64\n"
+      ".entry k() { .reg .b32 %r<4>;\n"
+      ".loc 1 123 3\n mov.u32 %r1, 1;\n"
+      ".loc 2 847 9, function_name $L0, inlined_at 1 123 3\n mov.u32 %r1, 2;\n"
+      ".loc 3 424 15, function_name $L0, inlined_at 2 847 9\n mov.u32 %r1, 3;\n"
+      ".loc 4 87 7, function_name $L0, inlined_at 2 900 1\n"
+      ".loc 2 900 1, function_name $L0, inlined_at 1 123 3\n"
+      ".loc 4 87 7, function_name $L0, inlined_at 2 900 1\n mov.u32 %r1, 4;\n"
+      ".loc 3 424 15, function_name $L0, inlined_at 4 87 7\n mov.u32 %r1, 5;\n"
+      "ret; }\n"
+      ".file 1 \"/lib/include/lib/kernel.h\"\n.file 2 \"/lib/include/lib/loop.hpp\"\n"
+      ".file 3 \"/lib/include/lib/barrier.h\"\n.file 4 \"/task/mine.h\"\n"
+      ".section .debug_str { $L0: .b8 0 }\n");
+  const auto& code = module->functions[0].code;
+  EXPECT_EQ(code[0].at_line, 0u);
+  EXPECT_EQ(code[1].at_file, 2u);
+  EXPECT_EQ(code[1].at_line, 847u);
+  EXPECT_EQ(code[2].at_file, 2u);
+  EXPECT_EQ(code[2].at_line, 847u);
+  EXPECT_EQ(code[2].file, 3u);
+  EXPECT_TRUE(code[2].from_library);
+  EXPECT_EQ(code[3].at_file, 4u);
+  EXPECT_EQ(code[4].at_file, 4u);
+  EXPECT_EQ(code[4].at_line, 87u);
+}
+
 TEST(Parser, RegisterParametersAndPragmas) {
   const auto module = must_parse(
       ".version 8.8\n.target sm_90, debug\n.address_size 64\n"

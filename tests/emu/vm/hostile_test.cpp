@@ -105,12 +105,23 @@ std::string kernel_with(const std::string& body) {
 TEST(Hostile, UnknownInstructionsAreNamed) {
   Engine engine(small());
   const char* bodies[] = {
-      "wgmma.fence.sync.aligned;",
-      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1,%f2,%f3,%f4}, %rd1, %rd1, 1, 1, 1, "
-      "0, 0;",
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, [%r2];",
-      "cp.async.bulk.commit_group;",
-      "barrier.cluster.arrive;",
+      "wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%f1,%f2,%f3,%f4}, %rd1, %rd1, 1, 1, "
+      "1, 0, 0;",
+      "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f1,%f2,%f3,%f4}, %rd1, %rd1, %r1, "
+      "0, 1, 1, 1, 0, 0;",
+      "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%r1,%r2,%r3,%r4}, %rd1, %rd1, 1;",
+      "cp.async.bulk.shared::cluster.shared::cluster.mbarrier::complete_tx::bytes [%r1], [%r2], "
+      "16, "
+      "[%r3];",
+      "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], "
+      "[%rd1, {%r1, %r2, %r3}], [%r2], {%h1};",
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, "
+      "{%r1}], [%r2];",
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f32 [%rd1], [%r1], 16;",
+      "tensormap.replace.tile.global_address.global.b1024.b64 [%rd1], %rd2;",
+      "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;",
+      "mbarrier.arrive.shared::cta.b64 %rd1, [%r1], %r2, %r3;",
+      "barrier.cluster.sync;",
       "tcgen05.fence::before_thread_sync;",
       "frobnicate.u32 %r1, %r2;",
       "add.u32.extra %r1, %r2, %r3;",

@@ -1,6 +1,6 @@
-// Tensor maps for the emulator (emu/wire/tensor_map.h), with the checks that the driver API
+// Tensor maps for the emulator (emu/vm/tensor_map.h), with the checks that the driver API
 // documents.
-#include "emu/wire/tensor_map.h"
+#include "emu/vm/tensor_map.h"
 
 #include <cstring>
 
@@ -50,7 +50,7 @@ SCULLER_EXPORT_C CUresult cuTensorMapEncodeTiled(
       swizzle > CU_TENSOR_MAP_SWIZZLE_128B) {
     return not_supported("cuTensorMapEncodeTiled", "this data type, interleave or swizzle");
   }
-  wire::TensorMap map;
+  TensorMap map;
   map.data_type = static_cast<uint8_t>(type);
   map.element_bytes = static_cast<uint8_t>(element);
   map.dims = static_cast<uint8_t>(dims);
@@ -82,9 +82,9 @@ SCULLER_EXPORT_C CUresult cuTensorMapEncodeTiled(
 }
 SCULLER_EXPORT_C CUresult cuTensorMapReplaceAddress(CUtensorMap* out, void* address) {
   if (out == nullptr || number(address) % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
-  wire::TensorMap map;
+  TensorMap map;
   std::memcpy(static_cast<void*>(&map), out, sizeof map);
-  if (map.magic != wire::kTensorMapMagic) return CUDA_ERROR_INVALID_VALUE;
+  if (map.magic != kTensorMapMagic) return CUDA_ERROR_INVALID_VALUE;
   map.address = number(address);
   std::memcpy(out, &map, sizeof map);
   return CUDA_SUCCESS;

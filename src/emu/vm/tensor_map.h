@@ -1,12 +1,12 @@
 // What cuTensorMapEncodeTiled writes into a CUtensorMap on the emulator: our own layout of the 128
-// opaque bytes, read by the VM's bulk tensor copies. All counts are as the CUDA driver API defines
-// them; dimension 0 is the innermost.
+// opaque bytes, read by the bulk tensor copies of vm/tensor.cpp. All counts are as the CUDA driver
+// API defines them; dimension 0 is the innermost.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-namespace sculler::emu::wire {
+namespace sculler::emu {
 
 inline constexpr uint32_t kTensorMapMagic = 0x50414d54;  // "TMAP"
 
@@ -29,4 +29,4 @@ struct TensorMap {
 };
 static_assert(std::is_trivially_copyable_v<TensorMap> && sizeof(TensorMap) <= 128);
 
-}  // namespace sculler::emu::wire
+}  // namespace sculler::emu
