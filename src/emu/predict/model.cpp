@@ -87,11 +87,17 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
   const double read_share = moved > 0 ? number(c.global_load_bytes + c.peer_load_bytes) / moved : 1;
   const double transactions =
       number(c.global_transactions) * 32 * (read_share * main + (1 - read_share) * stored);
+  // wgmma and TMA work beside the warps, at the rate of the library's GEMM; what the warps execute
+  // is mostly waiting, and is hidden.
+  const bool asynchronous = 2 * c.wgmma_flops > c.tensor_flops;
+  const double warps = asynchronous ? 0.0 : 1.0;
+  const double tensor = asynchronous ? rates.gemm : rates.tensor;
   const Unit units[] = {
-      {"tensor", number(c.tensor_flops) * growth.flops / (rates.tensor * share)},
-      {"fp32", number(c.fp_flops) * main / (rates.fp32 * share)},
-      {"issue", instructions_real / (rates.issue * share)},
-      {"shared", (shared_in_loop * main + (number(c.shared_bytes) - shared_in_loop) * stored) /
+      {"tensor", number(c.tensor_flops) * growth.flops / (tensor * share)},
+      {"fp32", warps * number(c.fp_flops) * main / (rates.fp32 * share)},
+      {"issue", warps * instructions_real / (rates.issue * share)},
+      {"shared", warps *
+                     (shared_in_loop * main + (number(c.shared_bytes) - shared_in_loop) * stored) /
                      (rates.shared * share)},
       {"l2", transactions / (rates.l2 * share)},
       {"hbm", hbm_bytes / (rates.hbm * std::min(1.0, 2 * share))},
@@ -110,7 +116,9 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
   const double longer = std::max(inside, over_link);
   const double shorter = std::min(inside, over_link);
   // A kernel that only moves data hides its memory traffic behind the link.
-  const double hidden = computes ? rates.epilogue_overlap : 1.0;
+  const double hidden = !computes      ? 1.0
+                        : asynchronous ? rates.bulk_overlap
+                                       : rates.epilogue_overlap;
   out.work = longer + (1 - hidden) * shorter;
   if (over_link > inside) out.bound = "link";
   if (out.work > 0 && peer > 0)

@@ -31,6 +31,7 @@ struct Rates {
   double nccl = 0, nccl_latency = 0, nccl_symmetric = 0, nccl_symmetric_latency = 0;
   double nccl_sms = 0, nccl_beside_gemm = 0;
   double epilogue_overlap = 0;
+  double bulk_overlap = 0;  // the same where TMA stores under wgmma
   uint32_t sms = 0, copy_engines = 0;
   struct {
     double kernel, gemm, collective, copy, event, wait, graph, memset, submit, gap, dependency,

@@ -91,6 +91,10 @@ Result<Hardware> hardware_of(task::Profile profile) {
   r.nccl_sms = get("measured.nccl_sms", 1);
   r.nccl_beside_gemm = get("measured.nccl_beside_gemm", 1);
   r.epilogue_overlap = get("measured.epilogue_overlap", 1, true);
+  // Profiles from before wgmma was emulated do not have it.
+  r.bulk_overlap = out.profile.number("measured.bulk_overlap")
+                       ? get("measured.bulk_overlap", 1, true)
+                       : r.epilogue_overlap;
   const auto latency = [&](const char* key) { return get(key, 1e-6, true); };
   r.host.kernel = latency("latency.kernel_us");
   r.host.gemm = latency("latency.gemm_us");
