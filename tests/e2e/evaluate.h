@@ -65,8 +65,8 @@ inline Answer evaluate(const std::vector<json>& jobs, const std::string& spool =
                   std::string(SCULLER_BINARY_DIR) + "/e2e-cache"};
   if (!spool.empty()) options.argv.insert(options.argv.end(), {"--spool", spool});
   if (!containment.empty()) options.argv.insert(options.argv.end(), {"--containment", containment});
-  options.env = env_subset(
-      {"PATH", "HOME", "TMPDIR", "SCULLER_CUDA_HOME", "SCULLER_PREFIX", "XDG_DATA_HOME"});
+  options.env = env_subset({"PATH", "HOME", "TMPDIR", "SCULLER_CUDA_HOME", "SCULLER_CUTLASS_HOME",
+                            "SCULLER_PREFIX", "XDG_DATA_HOME"});
   std::string input;
   for (const auto& job : jobs) input += job.dump() + "\n";
   Answer answer;
@@ -84,8 +84,8 @@ inline Answer evaluate(const std::vector<json>& jobs, const std::string& spool =
   return answer;
 }
 
-inline json evaluate_one(const json& job) {
-  auto answer = evaluate({job});
+inline json evaluate_one(const json& job, int64_t timeout_ms = 240'000) {
+  auto answer = evaluate({job}, {}, timeout_ms);
   EXPECT_EQ(answer.verdicts.size(), 1U) << answer.raw << answer.errors << answer.ended;
   return answer.verdicts.empty() ? json::object() : answer.verdicts[0];
 }

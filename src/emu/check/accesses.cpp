@@ -393,6 +393,16 @@ void Checker::async(const AsyncAccess& access) {
                                 ? MemorySpace::kShared
                                 : MemorySpace::kGlobal;
   async_ = true;
+  // Arrivals since then hide the initialisation of an mbarrier in the shadow.
+  if (access.kind == AsyncKind::kTransaction && access.begin == access.barrier) {
+    PhasePoint& point = point_at(access.barrier);
+    Block* const owner = block_at(access.barrier);
+    if (point.init.actor != 0 && owner != nullptr) {
+      place_ = {MemorySpace::kShared, access.barrier - owner->shared_base, owner};
+      if (!async_before(*warp, point.init)) race(*warp, now, records_.add(point.init), 0, 8);
+      point.init = {};
+    }
+  }
   if (is_rmw) {
     Toucher<true, true>(*this, *warp, space, now).bytes(access.begin, access.bytes);
   } else if (access.access == Access::kStore) {
@@ -416,6 +426,8 @@ void Checker::mbarrier(const BarrierAccess& access) {
       const RecordId now = record(*actor, code, Access::kStore, false, 0);
       Toucher<false, true>(*this, *actor, MemorySpace::kShared, now).bytes(access.address, kBytes);
       points_.erase(access.address);
+      if (access.step == BarrierStep::kInit && config_.races)
+        point_at(access.address).init = records_[now];
       break;
     }
     case BarrierStep::kArrive:

@@ -70,6 +70,7 @@ struct PhasePoint {
   Snapshot pending;    // of this phase
   ClockRef completed;  // of all phases before
   uint32_t count = 1;  // phase
+  Record init;         // of the mbarrier, until a copy has been seen to be behind it
   // Bulk copies that it counts, as actors of their own: {slot of the issuing block, theirs}.
   std::vector<std::pair<uint32_t, uint32_t>> copies;
 };

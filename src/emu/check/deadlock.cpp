@@ -153,7 +153,8 @@ DeadlockText explain_deadlock(const std::vector<WarpState>& warps, const LocateC
     // The same mbarrier of several blocks is one place.
     const uint64_t offset = (warp.address - kSharedBase) % kSharedWindow;
     const bool shared = warp.address - kSharedBase < kLocalBase - kSharedBase;
-    const Key key{urgency(warp.wait),
+    // Bytes that are missing are told before arrivals: who waits for them cannot arrive.
+    const Key key{2 * urgency(warp.wait) + (mbarrier && warp.transactions == 0 ? 1 : 0),
                   warp.rank,
                   warp.kernel,
                   at.file,

@@ -80,7 +80,7 @@ void Checker::race(Actor& actor, RecordId now, RecordId before, uint32_t offset,
   const Record& mine = records_[now];
   const Record& other = records_[before];
   const Known what{other.actor >> kWarpBits, other.actor & (kMaxWarps - 1), other.count};
-  const bool loosely = knows(actor, actor.loose, what);
+  const bool loosely = !(async_ && unfenced_) && knows(actor, actor.loose, what);
   const auto kind = loosely ? Finding::Kind::kRelaxedOrder : Finding::Kind::kRace;
   const bool peers = slots_[actor.slot].rank != slots_[what.slot].rank;
   uint64_t key = mix(static_cast<uint64_t>(kind) * 2 + (peers ? 1 : 0), mine.code);

@@ -177,15 +177,16 @@ ReportedFinding report(const Finding& finding, const LocateCode& locate) {
     case Finding::Kind::kRelaxedOrder:
       if (is_there(finding.before)) {
         const bool same = finding.before.rank == finding.now.rank;
-        out.text =
-            here + " what " +
-            (same ? std::string(is_kernel(finding.now) && finding.before.block == finding.now.block
-                                    ? "another warp of the block"
-                                    : "it")
-                  : rank_of(finding.before)) +
-            " " + verb(finding.before.access) + how(finding.before) + " at " +
-            where(finding.before, out.before) + "; " + missing(finding) + " (" + place + "; " +
-            threads_of(finding.now) + " after " + threads_of(finding.before) + ")";
+        out.text = here + " what " +
+                   (same ? std::string(is_kernel(finding.now) &&
+                                               finding.before.block == finding.now.block &&
+                                               finding.before.warp != finding.now.warp
+                                           ? "another warp of the block"
+                                           : "it")
+                         : rank_of(finding.before)) +
+                   " " + verb(finding.before.access) + how(finding.before) + " at " +
+                   where(finding.before, out.before) + "; " + missing(finding) + " (" + place +
+                   "; " + threads_of(finding.now) + " after " + threads_of(finding.before) + ")";
       } else {
         out.text = here + " " + place + ", and " + missing(finding);
       }

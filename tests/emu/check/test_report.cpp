@@ -10,8 +10,8 @@ namespace sculler::emu {
 namespace {
 
 Location locate(CodeRef code) {
-  if (code.function == 9) return {"", 0, 77, "kernel", "ld.u32 %r1, [%rd1]"};
-  return {"/src/ring.cu", code.instruction, 1000 + code.instruction, "ring", "text"};
+  if (code.function == 9) return {"", 0, 77, "kernel", "ld.u32 %r1, [%rd1]", {}};
+  return {"/src/ring.cu", code.instruction, 1000 + code.instruction, "ring", "text", {}};
 }
 
 Finding race(int rank, int other, int64_t block, int64_t other_block) {

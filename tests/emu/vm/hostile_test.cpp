@@ -50,7 +50,8 @@ EngineConfig small() {
 
 TEST(Hostile, DamagedTextNeverCrashes) {
   std::mt19937 rng(11);
-  const char* names[] = {"opcodes.ptx", "basic.ptx", "grid.ptx", "gemm.ptx", "lsa.ptx"};
+  const char* names[] = {"opcodes.ptx", "basic.ptx", "grid.ptx",
+                         "gemm.ptx",    "lsa.ptx",   "hopper.ptx"};
   Engine engine(small());
   for (const char* name : names) {
     const std::string good = fixture(name);

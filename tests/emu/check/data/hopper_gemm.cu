@@ -6,7 +6,7 @@
 
 #include <cuda/atomic>
 
-#include "hopper_ptx.h"
+#include "hopper_ptx.cuh"
 
 enum Step { kNothing, kFullWait, kEmptyWait, kStoreFence, kStoreWait, kRankBarrier, kMatrixWait, kInitFence, kBytes, kRelease, kReadWait };
 
@@ -29,8 +29,8 @@ __device__ void gemm_body(const CUtensorMap& a, const CUtensorMap& b, const CUte
   const uint32_t me = kCluster > 1 ? ptx::cluster_rank() : 0;
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
-      ptx::init(&t.full[s], 1);
-      ptx::init(&t.empty[s], 4 * kCluster);  // LINE init
+      ptx::init(&t.full[s], 1);  // LINE init
+      ptx::init(&t.empty[s], 4 * kCluster);
     }
     if (without != kInitFence) ptx::fence_init();
   }
