@@ -53,7 +53,9 @@ TEST(Settings, Overrides) {
   ASSERT_TRUE(apply_override(settings, "budget.candidates=12"));
   EXPECT_EQ(settings.candidates, 12);
   EXPECT_EQ(apply_override(settings, "budget.candidates").error().code, ErrorCode::kUsage);
-  EXPECT_EQ(apply_override(settings, "evolve.islands=4").error().code, ErrorCode::kUsage);
+  ASSERT_TRUE(apply_override(settings, "evolve.islands=4"));
+  EXPECT_EQ(settings.evolve.islands, 4);
+  EXPECT_EQ(apply_override(settings, "evolve.isles=4").error().code, ErrorCode::kUsage);
   EXPECT_EQ(apply_override(settings, "seed=1.5").error().text(),
             "--set: seed: \"1.5\" is no whole number");
 }
