@@ -23,7 +23,8 @@ struct Finding {
 // Which models can be asked from here. Nothing is sent: a key that is there may still be refused.
 std::vector<Finding> examine_models(const App& app, const Settings& settings) {
   std::vector<Finding> out;
-  const auto words = split(llm::http_version(), ' ');
+  const std::string version = llm::http_version();  // outlives the words
+  const auto words = split(version, ' ');
   out.push_back({"ok",
                  "models",
                  fmt::format("{}, {}; openai, anthropic, local, files, command", words.front(),

@@ -38,7 +38,10 @@ class EvolveTest : public ::testing::Test {
     around.note = [this](const std::string& text) { notes_.push_back(text); };
     around.tape = tape;
     evolve_ = std::make_unique<Evolve>(seeds_, evolve_settings_, around, provider, brief_, *store_);
-    if (auto ok = evolve_->restore(); !ok) return fail(ok.error());
+    if (auto ok = evolve_->restore(); !ok) {
+      evolve_->finish();  // the provider ends before this fixture
+      return fail(ok.error());
+    }
     Log log(files_, clock_, "/run/log.jsonl");
     search::Run run(*store_, files_, clock_, evaluator, *evolve_, progress_, log, settings_);
     run.tape = tape;
