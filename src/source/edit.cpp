@@ -314,7 +314,7 @@ Result<std::vector<File>> apply(const std::vector<File>& files, const std::vecto
     return fail(bad(0, fmt::format("more than {} changes", kMaxEdits), "send the whole file"));
   std::vector<std::unique_ptr<Target>> targets;
   std::vector<File> added;
-  std::vector<int> last_line(files.size(), 0);
+  std::vector<const Edit*> last(files.size(), nullptr);  // of each file
   for (const auto& file : files) {
     targets.push_back(std::make_unique<Target>(file, scope));
     if (auto ok = targets.back()->init(); !ok) return fail(ok.error());
@@ -347,15 +347,15 @@ Result<std::vector<File>> apply(const std::vector<File>& files, const std::vecto
       continue;
     }
     const auto index = static_cast<std::size_t>(at - files.begin());
-    last_line[index] = edit.line;
+    last[index] = &edit;
     auto done = edit.kind == Edit::Kind::kReplace ? targets[index]->replace(edit, work)
                                                   : targets[index]->rewrite(edit);
     if (!done) return fail(done.error());
   }
   std::vector<File> out;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (last_line[i] != 0) {
-      if (auto ok = targets[i]->finish(last_line[i]); !ok) return fail(ok.error());
+    if (last[i] != nullptr) {
+      if (auto ok = targets[i]->finish(last[i]->line); !ok) return fail(ok.error());
     }
     out.push_back(targets[i]->take());
   }
