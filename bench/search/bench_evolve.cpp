@@ -13,6 +13,7 @@
 #include "base/process.h"
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "cpu.h"
 #include "llm/tape.h"
 #include "search/evolve/evolve.h"
 #include "search/run.h"
@@ -21,13 +22,6 @@
 namespace {
 
 using namespace sculler;
-
-double cpu_ms() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return 1e3 * static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-         1e-3 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
 
 class Stub final : public search::Evaluator {
  public:

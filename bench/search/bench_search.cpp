@@ -9,19 +9,13 @@
 #include <string>
 
 #include "base/strings.h"
+#include "cpu.h"
 #include "search/run.h"
 #include "search/tuner.h"
 
 namespace {
 
 using namespace sculler;
-
-double cpu_ms() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return 1e3 * static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-         1e-3 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
 
 double resident_mib() {
   auto text = real_files().read("/proc/self/statm", 4096);

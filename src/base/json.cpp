@@ -10,23 +10,39 @@ namespace {
 
 using nlohmann::json;
 
-// nlohmann parses without recursion but prints and copies with it, so depth is bounded before.
-int depth_of(std::string_view text, int limit) {
-  int depth = 0, deepest = 0;
+// Calls visit(at, +1) and visit(at, -1) for the brackets outside of strings until it says false.
+template <class Visit>
+void each_bracket(std::string_view text, std::string_view open, std::string_view close,
+                  const Visit& visit) {
+  const auto one_of = [](std::string_view set, char c) {  // without a call a character
+    for (const char each : set) {
+      if (each == c) return true;
+    }
+    return false;
+  };
   bool quoted = false;
-  for (std::size_t i = 0; i < text.size() && deepest <= limit; ++i) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (quoted) {
       if (c == '\\') ++i;
       else if (c == '"') quoted = false;
     } else if (c == '"') {
       quoted = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
+    } else if (one_of(open, c)) {
+      if (!visit(i, 1)) return;
+    } else if (one_of(close, c)) {
+      if (!visit(i, -1)) return;
     }
   }
+}
+
+// nlohmann parses without recursion but prints and copies with it, so depth is bounded before.
+int depth_of(std::string_view text, int limit) {
+  int depth = 0, deepest = 0;
+  each_bracket(text, "{[", "}]", [&](std::size_t, int step) {
+    deepest = std::max(deepest, depth += step);
+    return deepest <= limit;
+  });
   return deepest;
 }
 
@@ -52,6 +68,18 @@ Error wrong_type(std::string_view key, std::string_view origin, const char* expe
 }
 
 }  // namespace
+
+std::size_t json_end(std::string_view text, std::string_view open, std::string_view close,
+                     std::size_t most) {
+  int depth = 0;
+  std::size_t end = std::string_view::npos;
+  each_bracket(text.substr(0, most), open, close, [&](std::size_t at, int step) {
+    depth += step;
+    if (step < 0 && depth == 0) end = at + 1;
+    return end == std::string_view::npos;
+  });
+  return end;
+}
 
 Result<json> parse_json(std::string_view text, std::string_view origin, std::size_t max_bytes,
                         int max_depth) {

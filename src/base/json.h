@@ -17,6 +17,12 @@ namespace sculler {
                                                 std::size_t max_bytes = std::size_t{64} << 20,
                                                 int max_depth = 64);
 
+// The end of the bracket that `text` begins with, strings respected; npos where it is not closed
+// within `most` bytes. Only the brackets of `open` and `close` count.
+[[nodiscard]] std::size_t json_end(std::string_view text, std::string_view open = "{[",
+                                   std::string_view close = "}]",
+                                   std::size_t most = std::string_view::npos);
+
 // One line, invalid UTF-8 replaced (never throws).
 [[nodiscard]] std::string dump_json(const nlohmann::json& value);
 // Indented by two.

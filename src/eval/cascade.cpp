@@ -216,9 +216,8 @@ RunResult Cascade::launch(Context& c, const RunPlan& plan, Stage stage,
   const bool cuda = plan.target == Target::kCuda;
   std::optional<Gate::Pass> pass;
   if (cuda) {
-    const auto asked = std::chrono::steady_clock::now();
     pass.emplace(device_, Gate::Kind::kCheck);
-    c.waited_ms += ms_since(asked);
+    c.waited_ms += pass->waited_ms();
   }
   auto outcome = run_group(launcher_, *spec, timeout_ms, cuda ? 3000 : 1000);
   if (outcome && is_our_failure(*outcome)) {

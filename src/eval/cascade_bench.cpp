@@ -1,11 +1,9 @@
 // The bench and confirm stages: latency, ratios, rates and the floor.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "base/strings.h"
 #include "eval/cascade_context.h"
-#include "eval/stopwatch.h"
 
 namespace sculler::eval {
 
@@ -91,9 +89,8 @@ bool Cascade::bench(Context& c) {
   }
   BenchOutcome outcome;
   {
-    const auto asked = std::chrono::steady_clock::now();
     const Gate::Pass pass(device_, Gate::Kind::kTiming);
-    c.waited_ms += ms_since(asked);
+    c.waited_ms += pass.waited_ms();
     const bool gpus = c.job.target == Target::kCuda;
     ClockReading before, after;
     if (machine_.clocks != nullptr) before = machine_.clocks->read(gpus);

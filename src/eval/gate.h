@@ -1,9 +1,12 @@
 // GPU work of one machine, first come first served: timings alone, checks several at once.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+
+#include "eval/stopwatch.h"
 
 namespace sculler::eval {
 
@@ -16,14 +19,20 @@ class Gate {
 
   class Pass {
    public:
-    Pass(Gate& gate, Kind kind) : gate_(gate), kind_(kind) { gate_.enter(kind_); }
+    Pass(Gate& gate, Kind kind) : gate_(gate), kind_(kind) {
+      const auto asked = std::chrono::steady_clock::now();
+      gate_.enter(kind_);
+      waited_ms_ = ms_since(asked);
+    }
     ~Pass() { gate_.leave(kind_); }
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
+    [[nodiscard]] double waited_ms() const { return waited_ms_; }
 
    private:
     Gate& gate_;
     Kind kind_;
+    double waited_ms_ = 0;
   };
 
  private:

@@ -160,28 +160,6 @@ Status check(const json& schema, const json& value, const std::string& path, int
   return check_choices(schema, value, path, depth);
 }
 
-// The first balanced bracket and what it holds; empty where none closes.
-std::string_view balanced(std::string_view text) {
-  const auto start = text.find_first_of("{[");
-  if (start == std::string_view::npos) return {};
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = start; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      else if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      ++depth;
-    } else if ((c == '}' || c == ']') && --depth == 0) {
-      return text.substr(start, i + 1 - start);
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<json> find_json(std::string_view answer) {
@@ -195,8 +173,11 @@ Result<json> find_json(std::string_view answer) {
     if (auto inner = parse_json(trim(rest.substr(0, rest.find("```"))), "answer"); inner)
       return inner;
   }
-  if (const auto part = balanced(whole); !part.empty()) {
-    if (auto inner = parse_json(part, "answer"); inner) return inner;
+  if (const auto start = whole.find_first_of("{["); start != std::string_view::npos) {
+    const std::string_view rest = whole.substr(start);
+    if (const auto end = json_end(rest); end != std::string_view::npos) {
+      if (auto inner = parse_json(rest.substr(0, end), "answer"); inner) return inner;
+    }
   }
   return first;
 }

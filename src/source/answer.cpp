@@ -4,21 +4,15 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "base/strings.h"
+#include "source/bad_source.h"
 #include "source/bundle.h"
 
 namespace sculler::source {
 namespace {
 
 constexpr std::size_t kMaxProse = 4000, kMaxDirective = std::size_t{1} << 16;
-
-Error bad(int line, std::string message, std::string cure) {
-  return {ErrorCode::kBadSource,
-          std::move(message),
-          line > 0 ? fmt::format("answer:{}", line) : std::string("answer"),
-          {},
-          std::move(cure)};
-}
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> out;
@@ -115,26 +109,6 @@ bool is_directive(std::string_view text) {
           text.find("\"directive\"") != std::string_view::npos);
 }
 
-// The end of the JSON object that begins at text[0] == '{', strings respected; npos without one.
-std::size_t object_end(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size() && i < kMaxDirective; ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      else if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{') {
-      ++depth;
-    } else if (c == '}' && --depth == 0) {
-      return i + 1;
-    }
-  }
-  return std::string_view::npos;
-}
-
 class Parser {
  public:
   explicit Parser(std::vector<std::string_view> lines) : lines_(std::move(lines)) {}
@@ -156,8 +130,9 @@ class Parser {
       }
       // A line of = alone is a heading of Markdown.
       if (mark == Mark::kReplace) {
-        return fail(bad(number(), ">>>>>>> REPLACE without <<<<<<< SEARCH before it",
-                        "write SEARCH, =======, REPLACE in this order"));
+        return fail(bad_source("answer", number(),
+                               ">>>>>>> REPLACE without <<<<<<< SEARCH before it",
+                               "write SEARCH, =======, REPLACE in this order"));
       }
       if (auto name = name_in_line(line); !name.empty()) file = std::move(name);
       else if (!trim(line).empty()) file.clear();
@@ -178,8 +153,8 @@ class Parser {
 
   Status add(Edit edit) {
     if (out_.edits.size() >= kMaxEdits)
-      return fail(bad(edit.line, fmt::format("more than {} changes", kMaxEdits),
-                      "send the whole file instead"));
+      return fail(bad_source("answer", edit.line, fmt::format("more than {} changes", kMaxEdits),
+                             "send the whole file instead"));
     out_.edits.push_back(std::move(edit));
     return {};
   }
@@ -195,29 +170,31 @@ class Parser {
       const auto line = lines_[at_];
       switch (mark_of(line)) {
         case Mark::kSearch:
-          return fail(bad(number(),
-                          fmt::format("a second <<<<<<< SEARCH within the block of line {}", first),
-                          "end each block with >>>>>>> REPLACE before the next one"));
+          return fail(
+              bad_source("answer", number(),
+                         fmt::format("a second <<<<<<< SEARCH within the block of line {}", first),
+                         "end each block with >>>>>>> REPLACE before the next one"));
         case Mark::kMiddle:
           if (replacing)
-            return fail(bad(number(),
-                            fmt::format("a second ======= within the block of line {}", first),
-                            "leave lines of = alone out of the code"));
+            return fail(
+                bad_source("answer", number(),
+                           fmt::format("a second ======= within the block of line {}", first),
+                           "leave lines of = alone out of the code"));
           replacing = true;
           continue;
         case Mark::kReplace:
           if (!replacing)
-            return fail(bad(number(),
-                            fmt::format("the block of line {} has no ======= line", first),
-                            "write SEARCH, =======, REPLACE in this order"));
+            return fail(bad_source("answer", number(),
+                                   fmt::format("the block of line {} has no ======= line", first),
+                                   "write SEARCH, =======, REPLACE in this order"));
           ++at_;
           return add(std::move(edit));
         case Mark::kNone: break;
       }
       ((replacing ? edit.text : edit.search) += line) += '\n';
     }
-    return fail(bad(first, "half an answer: a block without >>>>>>> REPLACE",
-                    "answer again, in whole, and shorter"));
+    return fail(bad_source("answer", first, "half an answer: a block without >>>>>>> REPLACE",
+                           "answer again, in whole, and shorter"));
   }
 
   Status take_fence(const Fence& fence, const std::string& named) {
@@ -241,10 +218,10 @@ class Parser {
       if (open == 0 && closes(line, fence)) break;
     }
     if (end == lines_.size()) {
-      return fail(bad(first,
-                      open > 0 ? "half an answer: a block without >>>>>>> REPLACE"
-                               : "half an answer: a code fence without an end",
-                      "answer again, in whole, and shorter"));
+      return fail(bad_source("answer", first,
+                             open > 0 ? "half an answer: a block without >>>>>>> REPLACE"
+                                      : "half an answer: a code fence without an end",
+                             "answer again, in whole, and shorter"));
     }
     if (blocks) {
       while (at_ < end) {
@@ -254,8 +231,9 @@ class Parser {
           continue;
         }
         if (mark_of(line) == Mark::kReplace) {
-          return fail(bad(number(), ">>>>>>> REPLACE without <<<<<<< SEARCH before it",
-                          "write SEARCH, =======, REPLACE in this order"));
+          return fail(bad_source("answer", number(),
+                                 ">>>>>>> REPLACE without <<<<<<< SEARCH before it",
+                                 "write SEARCH, =======, REPLACE in this order"));
         }
         if (auto name = name_in_line(line); !name.empty()) file = std::move(name);
         ++at_;
@@ -269,8 +247,9 @@ class Parser {
     const std::string language = to_lower(fence.info.substr(0, fence.info.find_first_of(" \t{:")));
     if (language == "json" || (language.empty() && is_directive(text))) {
       if (!out_.directive.empty() && is_directive(text)) {
-        return fail(bad(
-            first, fmt::format("a second directive, the first is at line {}", out_.directive_line),
+        return fail(bad_source(
+            "answer", first,
+            fmt::format("a second directive, the first is at line {}", out_.directive_line),
             "give one directive"));
       }
       if (is_directive(text)) {
@@ -301,15 +280,15 @@ class Parser {
 
 Result<ModelAnswer> parse_answer(std::string_view answer) {
   if (answer.size() > kMaxAnswerBytes) {
-    return fail(bad(0,
-                    fmt::format("{} long, at most {} are read", bytes_text(answer.size()),
-                                bytes_text(kMaxAnswerBytes)),
-                    "answer shorter"));
+    return fail(bad_source("answer", 0,
+                           fmt::format("{} long, at most {} are read", bytes_text(answer.size()),
+                                       bytes_text(kMaxAnswerBytes)),
+                           "answer shorter"));
   }
   if (const auto zero = answer.find('\0'); zero != std::string_view::npos) {
     const auto line =
         1 + std::count(answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(zero), '\n');
-    return fail(bad(static_cast<int>(line), "a NUL byte", "answer in text"));
+    return fail(bad_source("answer", static_cast<int>(line), "a NUL byte", "answer in text"));
   }
   // What a model thought before it answered is blanked, so that lines keep their numbers.
   std::string kept;
@@ -317,7 +296,8 @@ Result<ModelAnswer> parse_answer(std::string_view answer) {
       begin != std::string_view::npos && answer.substr(begin).starts_with("<think>")) {
     const auto end = answer.find("</think>", begin);
     if (end == std::string_view::npos)
-      return fail(bad(1, "half an answer: <think> without an end", "answer again, and shorter"));
+      return fail(bad_source("answer", 1, "half an answer: <think> without an end",
+                             "answer again, and shorter"));
     kept.assign(static_cast<std::size_t>(std::count(
                     answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(end), '\n')),
                 '\n');
@@ -329,7 +309,7 @@ Result<ModelAnswer> parse_answer(std::string_view answer) {
   int directive_line = 0;
   if (const auto begin = answer.find_first_not_of(" \t\r\n");
       begin != std::string_view::npos && answer[begin] == '{') {
-    const auto length = object_end(answer.substr(begin));
+    const auto length = json_end(answer.substr(begin), "{", "}", kMaxDirective);
     if (length != std::string_view::npos && is_directive(answer.substr(begin, length))) {
       directive = answer.substr(begin, length);
       const auto lines = [&](std::size_t to) {
@@ -346,9 +326,10 @@ Result<ModelAnswer> parse_answer(std::string_view answer) {
   if (!out) return out;
   if (!directive.empty()) {
     if (!out->directive.empty())
-      return fail(bad(out->directive_line,
-                      fmt::format("a second directive, the first is at line {}", directive_line),
-                      "give one directive"));
+      return fail(
+          bad_source("answer", out->directive_line,
+                     fmt::format("a second directive, the first is at line {}", directive_line),
+                     "give one directive"));
     out->directive = std::move(directive);
     out->directive_line = directive_line;
   }

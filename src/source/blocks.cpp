@@ -4,20 +4,13 @@
 
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "source/bad_source.h"
 #include "source/token.h"
 
 namespace sculler::source {
 namespace {
 
 constexpr std::string_view kStart = "EVOLVE-BLOCK-START", kEnd = "EVOLVE-BLOCK-END";
-
-Error bad(std::string_view origin, int line, std::string message, std::string cure) {
-  return {ErrorCode::kBadSource,
-          std::move(message),
-          line > 0 ? fmt::format("{}:{}", origin, line) : std::string(origin),
-          {},
-          std::move(cure)};
-}
 
 bool marks(std::string_view comment, std::string_view marker) {
   const auto body = trim(comment);
@@ -53,10 +46,10 @@ std::vector<std::string_view> frozen_pieces(std::string_view text,
 
 Result<Blocks> find_blocks(std::string_view text, std::string_view origin) {
   if (text.size() > kMaxSourceBytes) {
-    return fail(bad(origin, 0,
-                    fmt::format("{} of source, at most {} are taken", bytes_text(text.size()),
-                                bytes_text(kMaxSourceBytes)),
-                    "shorten it"));
+    return fail(bad_source(origin, 0,
+                           fmt::format("{} of source, at most {} are taken",
+                                       bytes_text(text.size()), bytes_text(kMaxSourceBytes)),
+                           "shorten it"));
   }
   Blocks out;
   int open_line = 0;
@@ -67,9 +60,10 @@ Result<Blocks> find_blocks(std::string_view text, std::string_view origin) {
     if (!start && !end) continue;
     if (start) {
       if (open_line > 0) {
-        return fail(bad(origin, token.line,
-                        fmt::format("{} inside the block that began at line {}", kStart, open_line),
-                        fmt::format("end it with // {} first", kEnd)));
+        return fail(
+            bad_source(origin, token.line,
+                       fmt::format("{} inside the block that began at line {}", kStart, open_line),
+                       fmt::format("end it with // {} first", kEnd)));
       }
       open_line = token.line;
       block = Block{};
@@ -77,21 +71,21 @@ Result<Blocks> find_blocks(std::string_view text, std::string_view origin) {
       block.begin = line_after(text, token.end);
     } else {
       if (open_line == 0)
-        return fail(bad(origin, token.line, fmt::format("{} without a start", kEnd),
-                        fmt::format("begin it with // {}", kStart)));
+        return fail(bad_source(origin, token.line, fmt::format("{} without a start", kEnd),
+                               fmt::format("begin it with // {}", kStart)));
       open_line = 0;
       block.last_line = token.line;
       block.end = line_begin(text, token.begin);
       if (block.end < block.begin) {
-        return fail(bad(origin, token.line, "start and end of an evolve block share a line",
-                        "put each marker on a line of its own"));
+        return fail(bad_source(origin, token.line, "start and end of an evolve block share a line",
+                               "put each marker on a line of its own"));
       }
       out.blocks.push_back(block);
     }
   }
   if (open_line > 0)
-    return fail(bad(origin, open_line, fmt::format("{} without an end", kStart),
-                    fmt::format("end it with // {}", kEnd)));
+    return fail(bad_source(origin, open_line, fmt::format("{} without an end", kStart),
+                           fmt::format("end it with // {}", kEnd)));
   Sha256 hash;
   for (const auto piece : frozen_pieces(text, out.blocks)) hash.field(piece);
   out.frozen_sha256 = hash.hex();
@@ -101,8 +95,8 @@ Result<Blocks> find_blocks(std::string_view text, std::string_view origin) {
 Result<Blocks> need_blocks(std::string_view text, std::string_view origin) {
   auto found = find_blocks(text, origin);
   if (found && found->blocks.empty()) {
-    return fail(bad(origin, 0, "has no evolve blocks, so nothing in it may change",
-                    fmt::format("mark what may change with // {} and // {}", kStart, kEnd)));
+    return fail(bad_source(origin, 0, "has no evolve blocks, so nothing in it may change",
+                           fmt::format("mark what may change with // {} and // {}", kStart, kEnd)));
   }
   return found;
 }
@@ -112,7 +106,7 @@ Result<std::string> replace_blocks(std::string_view text, const std::vector<std:
   auto found = need_blocks(text, origin);
   if (!found) return fail(found.error());
   if (inner.size() != found->blocks.size()) {
-    return fail(bad(
+    return fail(bad_source(
         origin, 0, fmt::format("{} texts for {} evolve blocks", inner.size(), found->blocks.size()),
         "give one text a block"));
   }
@@ -129,8 +123,8 @@ Result<std::string> replace_blocks(std::string_view text, const std::vector<std:
   auto check = find_blocks(out, origin);
   if (!check) return fail(check.error());
   if (check->frozen_sha256 != found->frozen_sha256) {
-    return fail(bad(origin, 0, "the new text changes where evolve blocks begin or end",
-                    "leave markers, comments and quotes balanced inside a block"));
+    return fail(bad_source(origin, 0, "the new text changes where evolve blocks begin or end",
+                           "leave markers, comments and quotes balanced inside a block"));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "source/bad_source.h"
 
 namespace sculler::source {
 namespace {
@@ -19,14 +20,6 @@ bool heading(std::string_view line, std::string_view& name) {
   if (!line.empty() && line[0] != ' ' && line[0] != '\t' && line[0] != '\r') return false;
   name = trim(line);
   return true;
-}
-
-Error bad(std::string_view origin, int line, std::string message, std::string cure) {
-  return {ErrorCode::kBadSource,
-          std::move(message),
-          line > 0 ? fmt::format("{}:{}", origin, line) : std::string(origin),
-          {},
-          std::move(cure)};
 }
 
 }  // namespace
@@ -56,17 +49,18 @@ Result<std::vector<File>> split_bundle(std::string_view text, std::string_view f
     std::string_view name;
     if (heading(text.substr(at, end - at), name)) {
       if (!is_file_name(name)) {
-        return fail(bad(origin, number,
-                        fmt::format("\"{}\" is no file name", printable(shorten(name, 40))),
-                        "use a plain name that ends in .cu, .cuh, .cpp, .cc, .h, .hpp or .inc"));
+        return fail(bad_source(
+            origin, number, fmt::format("\"{}\" is no file name", printable(shorten(name, 40))),
+            "use a plain name that ends in .cu, .cuh, .cpp, .cc, .h, .hpp or .inc"));
       }
       for (const auto& file : out) {
         if (file.name == name)
-          return fail(
-              bad(origin, number, fmt::format("{} occurs twice", name), "give each file a name"));
+          return fail(bad_source(origin, number, fmt::format("{} occurs twice", name),
+                                 "give each file a name"));
       }
       if (out.size() >= kMaxFiles)
-        return fail(bad(origin, number, fmt::format("more than {} files", kMaxFiles), "use fewer"));
+        return fail(
+            bad_source(origin, number, fmt::format("more than {} files", kMaxFiles), "use fewer"));
       out.back().text = text.substr(begin, at - begin);
       out.push_back({std::string(name), {}});
       begin = std::min(end + 1, text.size());
@@ -79,8 +73,8 @@ Result<std::vector<File>> split_bundle(std::string_view text, std::string_view f
 
 Result<std::string> join_bundle(const std::vector<File>& files) {
   if (files.empty() || files.size() > kMaxFiles)
-    return fail(bad("candidate", 0, fmt::format("{} files", files.size()),
-                    fmt::format("1 to {} are possible", kMaxFiles)));
+    return fail(bad_source("candidate", 0, fmt::format("{} files", files.size()),
+                           fmt::format("1 to {} are possible", kMaxFiles)));
   std::string out;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto& file = files[i];
@@ -89,8 +83,8 @@ Result<std::string> join_bundle(const std::vector<File>& files) {
       ++number;
       std::string_view name;
       if (heading(line, name))
-        return fail(bad(file.name, number, "holds the heading of another file",
-                        "leave out lines that begin with // sculler:file"));
+        return fail(bad_source(file.name, number, "holds the heading of another file",
+                               "leave out lines that begin with // sculler:file"));
     }
     if (i > 0) {
       if (!out.empty() && out.back() != '\n') out += '\n';

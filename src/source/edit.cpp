@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/strings.h"
+#include "source/bad_source.h"
 #include "source/blocks.h"
 #include "source/edit_lines.h"
 #include "source/token.h"
@@ -15,14 +16,6 @@ namespace {
 
 // Steps of comparing lines that one answer may cost.
 constexpr uint64_t kMaxWork = 100'000'000;
-
-Error bad(int line, std::string message, std::string cure) {
-  return {ErrorCode::kBadSource,
-          std::move(message),
-          line > 0 ? fmt::format("answer:{}", line) : std::string("answer"),
-          {},
-          std::move(cure)};
-}
 
 std::string quoted(std::string_view line) { return "\"" + printable(shorten(line, 100)) + "\""; }
 
@@ -113,10 +106,11 @@ bool Target::may_change(std::size_t line) const {
 Error Target::not_found(const Edit& edit, const std::vector<std::string_view>& search) const {
   const Nearest near = lines_.nearest(search);
   if (near.same == 0) {
-    return bad(edit.line,
-               fmt::format("the text to search is not in {}: no line of it is, it begins with {}",
-                           name(), quoted(near.wanted)),
-               "copy the lines from the source as it is shown");
+    return bad_source(
+        "answer", edit.line,
+        fmt::format("the text to search is not in {}: no line of it is, it begins with {}", name(),
+                    quoted(near.wanted)),
+        "copy the lines from the source as it is shown");
   }
   std::string message = fmt::format(
       "the text to search is not in {}; nearest is line {}, where {} of {} lines agree, "
@@ -125,7 +119,8 @@ Error Target::not_found(const Edit& edit, const std::vector<std::string_view>& s
   if (near.only_indentation)
     message += fmt::format("has {} blanks before it, not {}", near.has_indent, near.wanted_indent);
   else message += fmt::format("is {}, not {}", quoted(near.has), quoted(near.wanted));
-  return bad(edit.line, std::move(message), "copy the lines from the source as it is shown");
+  return bad_source("answer", edit.line, std::move(message),
+                    "copy the lines from the source as it is shown");
 }
 
 Status Target::replace(const Edit& edit, uint64_t& work) {
@@ -135,13 +130,14 @@ Status Target::replace(const Edit& edit, uint64_t& work) {
   const bool blank =
       std::all_of(search.begin(), search.end(), [](std::string_view line) { return line.empty(); });
   if (blank) {
-    return fail(bad(edit.line, "the text to search is empty",
-                    "give the lines that are replaced, or one line and repeat it in the new text"));
+    return fail(
+        bad_source("answer", edit.line, "the text to search is empty",
+                   "give the lines that are replaced, or one line and repeat it in the new text"));
   }
   std::vector<std::size_t> found;
   if (!lines_.find(search, found, work, kMaxWork)) {
-    return fail(bad(edit.line, "the changes are too many for a text of this size",
-                    "send the whole file instead"));
+    return fail(bad_source("answer", edit.line, "the changes are too many for a text of this size",
+                           "send the whole file instead"));
   }
   if (found.empty()) return fail(not_found(edit, search));
   std::vector<std::size_t> possible;
@@ -153,20 +149,21 @@ Status Target::replace(const Edit& edit, uint64_t& work) {
     else frozen_line = at + i;
   }
   if (possible.empty()) {
-    return fail(bad(edit.line,
-                    fmt::format("line {} of {} is outside the evolve blocks and may not change: {}",
-                                frozen_line + 1, name(), quoted(lines_.at(frozen_line))),
-                    "change only what lies between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END"));
+    return fail(
+        bad_source("answer", edit.line,
+                   fmt::format("line {} of {} is outside the evolve blocks and may not change: {}",
+                               frozen_line + 1, name(), quoted(lines_.at(frozen_line))),
+                   "change only what lies between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END"));
   }
   if (possible.size() > 1) {
     std::string places;
     for (std::size_t i = 0; i < possible.size() && i < 5; ++i)
       places += fmt::format("{}{}", i > 0 ? ", " : "", possible[i] + 1);
     if (possible.size() > 5) places += ", …";
-    return fail(bad(edit.line,
-                    fmt::format("the text to search occurs {} times in {} (lines {})",
-                                possible.size(), name(), places),
-                    "add lines before or after it, so that it is found once"));
+    return fail(bad_source("answer", edit.line,
+                           fmt::format("the text to search occurs {} times in {} (lines {})",
+                                       possible.size(), name(), places),
+                           "add lines before or after it, so that it is found once"));
   }
   const auto with = lines_in(edit.text);
   lines_.replace(possible[0], search.size(), with);
@@ -178,10 +175,10 @@ Status Target::replace(const Edit& edit, uint64_t& work) {
 
 Status Target::set_text(std::string text, int line) {
   if (text.size() > kMaxSourceBytes) {
-    return fail(bad(line,
-                    fmt::format("{} would be {} long, at most {} are taken", name(),
-                                bytes_text(text.size()), bytes_text(kMaxSourceBytes)),
-                    "write less"));
+    return fail(bad_source("answer", line,
+                           fmt::format("{} would be {} long, at most {} are taken", name(),
+                                       bytes_text(text.size()), bytes_text(kMaxSourceBytes)),
+                           "write less"));
   }
   Lines lines(text);
   lines.take_ends_of(lines_);
@@ -236,8 +233,8 @@ Status Target::rewrite(const Edit& edit) {
       const int line = first_frozen_difference(whole, old);
       if (line == 0) return set_text(whole, edit.line);
       const auto& at_line = static_cast<std::size_t>(line - 1);
-      return fail(bad(
-          edit.line,
+      return fail(bad_source(
+          "answer", edit.line,
           fmt::format(
               "the new {} changes text outside the evolve blocks, first at its "
               "line {}: {}",
@@ -257,18 +254,19 @@ Status Target::rewrite(const Edit& edit) {
       }
       outside.append(old, at);
       if (mine && outside.find(entry) != std::string::npos) {
-        return fail(bad(edit.line,
-                        fmt::format("the new {} has no evolve blocks, but holds {}, which stands "
-                                    "outside of them",
-                                    name(), entry),
-                        "repeat the lines with EVOLVE-BLOCK-START and EVOLVE-BLOCK-END"));
+        return fail(
+            bad_source("answer", edit.line,
+                       fmt::format("the new {} has no evolve blocks, but holds {}, which stands "
+                                   "outside of them",
+                                   name(), entry),
+                       "repeat the lines with EVOLVE-BLOCK-START and EVOLVE-BLOCK-END"));
       }
     }
     if (theirs->blocks.size() != 1) {
-      return fail(bad(edit.line,
-                      fmt::format("the new {} has no evolve blocks, {} has {}", name(), name(),
-                                  theirs->blocks.size()),
-                      "repeat the lines with EVOLVE-BLOCK-START and EVOLVE-BLOCK-END"));
+      return fail(bad_source("answer", edit.line,
+                             fmt::format("the new {} has no evolve blocks, {} has {}", name(),
+                                         name(), theirs->blocks.size()),
+                             "repeat the lines with EVOLVE-BLOCK-START and EVOLVE-BLOCK-END"));
     }
     inner.push_back(text);
     std::size_t end = 0, old_end = 0;
@@ -294,10 +292,11 @@ Status Target::finish(int line) {
   const bool kept = found && (scope_ == Scope::kFile ? !had_blocks_ || !found->blocks.empty()
                                                      : found->frozen_sha256 == frozen_);
   if (!kept) {
-    return fail(bad(line,
-                    fmt::format("the new text of {} changes where evolve blocks begin or end{}",
-                                name(), found ? std::string() : ": " + found.error().message),
-                    "leave markers, comments and quotes balanced, and write no marker"));
+    return fail(
+        bad_source("answer", line,
+                   fmt::format("the new text of {} changes where evolve blocks begin or end{}",
+                               name(), found ? std::string() : ": " + found.error().message),
+                   "leave markers, comments and quotes balanced, and write no marker"));
   }
   return {};
 }
@@ -306,12 +305,13 @@ Status Target::finish(int line) {
 
 Result<std::vector<File>> apply(const std::vector<File>& files, const std::vector<Edit>& edits,
                                 Scope scope) {
-  if (files.empty()) return fail(bad(0, "there is no file to change", {}));
+  if (files.empty()) return fail(bad_source("answer", 0, "there is no file to change", {}));
   if (edits.empty())
-    return fail(
-        bad(0, "the answer holds no change", "write search/replace blocks or a fenced whole text"));
+    return fail(bad_source("answer", 0, "the answer holds no change",
+                           "write search/replace blocks or a fenced whole text"));
   if (edits.size() > kMaxEdits)
-    return fail(bad(0, fmt::format("more than {} changes", kMaxEdits), "send the whole file"));
+    return fail(bad_source("answer", 0, fmt::format("more than {} changes", kMaxEdits),
+                           "send the whole file"));
   std::vector<std::unique_ptr<Target>> targets;
   std::vector<File> added;
   std::vector<const Edit*> last(files.size(), nullptr);  // of each file
@@ -331,18 +331,21 @@ Result<std::vector<File>> apply(const std::vector<File>& files, const std::vecto
       const bool header = name.ends_with(".h") || name.ends_with(".cuh") ||
                           name.ends_with(".hpp") || name.ends_with(".inc");
       if (edit.kind == Edit::Kind::kReplace || !header || !is_file_name(name)) {
-        return fail(
-            bad(edit.line, fmt::format("there is no file {}", printable(shorten(name, 60))),
-                fmt::format("the files are {}; a new one must be a header", join(names, ", "))));
+        return fail(bad_source(
+            "answer", edit.line, fmt::format("there is no file {}", printable(shorten(name, 60))),
+            fmt::format("the files are {}; a new one must be a header", join(names, ", "))));
       }
       if (files.size() + added.size() >= kMaxFiles)
-        return fail(bad(edit.line, fmt::format("more than {} files", kMaxFiles), "use fewer"));
+        return fail(bad_source("answer", edit.line, fmt::format("more than {} files", kMaxFiles),
+                               "use fewer"));
       const auto twice = std::find_if(added.begin(), added.end(),
                                       [&](const File& file) { return file.name == name; });
       if (twice != added.end())
-        return fail(bad(edit.line, fmt::format("{} is written twice", name), "write it once"));
+        return fail(bad_source("answer", edit.line, fmt::format("{} is written twice", name),
+                               "write it once"));
       if (edit.text.size() > kMaxSourceBytes)
-        return fail(bad(edit.line, fmt::format("{} is too large", name), "write less"));
+        return fail(
+            bad_source("answer", edit.line, fmt::format("{} is too large", name), "write less"));
       added.push_back({name, edit.text});
       continue;
     }

@@ -1,10 +1,9 @@
 #include "source/marks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/strings.h"
+#include "source/bad_source.h"
 #include "source/blocks.h"
 #include "source/token.h"
 
@@ -12,14 +11,6 @@ namespace sculler::source {
 namespace {
 
 constexpr std::string_view kStart = "// EVOLVE-BLOCK-START", kEnd = "// EVOLVE-BLOCK-END";
-
-Error bad(std::string_view origin, int line, std::string message, std::string cure) {
-  return {ErrorCode::kBadSource,
-          std::move(message),
-          line > 0 ? fmt::format("{}:{}", origin, line) : std::string(origin),
-          {},
-          std::move(cure)};
-}
 
 // Begin of each line; the end of the text closes the list.
 std::vector<std::size_t> line_begins(std::string_view text) {
@@ -44,12 +35,9 @@ std::vector<std::pair<std::size_t, std::size_t>> marker_lines(std::string_view t
     if (begin > 0 && text[begin - 1] != '\n') continue;
     // The line before must not go on in this one.
     if (begin > 1) {
-      const auto before =
-          trim(text.substr(0, begin - 1)
-                   .substr(text.substr(0, begin - 1).rfind('\n') == std::string_view::npos
-                               ? 0
-                               : text.substr(0, begin - 1).rfind('\n') + 1));
-      if (before.ends_with("\\")) continue;
+      const auto before = text.substr(0, begin - 1);
+      const auto newline = before.rfind('\n');  // npos + 1 is 0: the first line
+      if (trim(before.substr(newline + 1)).ends_with("\\")) continue;
     }
     std::size_t end = token.end;
     while (end < text.size() && text[end] != '\n') ++end;
@@ -79,7 +67,7 @@ Status check_marks(std::string_view original, std::string_view marked, std::stri
   auto blocks = need_blocks(marked, origin);
   if (!blocks) return fail(blocks.error());
   if (auto before = find_blocks(original, origin); !before || !before->blocks.empty())
-    return fail(bad(origin, 0, "the text has marks already", "take them out first"));
+    return fail(bad_source(origin, 0, "the text has marks already", "take them out first"));
   const std::string restored = without_marks(marked);
   if (restored == original) return {};
   // The first line of the restored text that differs, counted in the marked one.
@@ -94,9 +82,9 @@ Status check_marks(std::string_view original, std::string_view marked, std::stri
   }
   at = std::min(at + (same - taken), marked.size());
   const auto line = 1 + std::count(marked.begin(), marked.begin() + static_cast<long>(at), '\n');
-  return fail(bad(origin, static_cast<int>(line),
-                  "taking the marks out does not restore the text byte for byte",
-                  "add marker lines of their own and change nothing else"));
+  return fail(bad_source(origin, static_cast<int>(line),
+                         "taking the marks out does not restore the text byte for byte",
+                         "add marker lines of their own and change nothing else"));
 }
 
 Result<std::string> mark_blocks(std::string_view text, const std::vector<Lines>& ranges,
@@ -108,8 +96,8 @@ Result<std::string> mark_blocks(std::string_view text, const std::vector<Lines>&
   int past = 0;
   for (const Lines& range : ranges) {
     if (range.first <= past || range.last < range.first || range.last > n_lines)
-      return fail(bad(origin, range.first, "ranges of lines must ascend within the text",
-                      "give each block lines of its own"));
+      return fail(bad_source(origin, range.first, "ranges of lines must ascend within the text",
+                             "give each block lines of its own"));
     const std::size_t begin = begins[static_cast<std::size_t>(range.first) - 1];
     const std::size_t end = begins[static_cast<std::size_t>(range.last)];
     out += text.substr(at, begin - at);
@@ -131,8 +119,8 @@ Result<std::string> mark_blocks(std::string_view text, const std::vector<Lines>&
   if (auto ok = check_marks(text, out, origin); !ok) return fail(ok.error());
   const auto found = find_blocks(out, origin);
   if (!found || found->blocks.size() != ranges.size())
-    return fail(bad(origin, 0, "a marker would not stand in code",
-                    "choose lines that begin and end outside of comments and strings"));
+    return fail(bad_source(origin, 0, "a marker would not stand in code",
+                           "choose lines that begin and end outside of comments and strings"));
   return out;
 }
 
