@@ -81,6 +81,12 @@ TEST(Toml, ATableNeedsAName) {
   EXPECT_TRUE(parse_toml("a = [\n[+1, 2],\n[ # c\n+3],\n]\n[b.c]\n[[ 'd' ]]\nx = \"[\"\n", "t"));
 }
 
+// Found by fuzzing: the parser promised the compiler that this cannot come.
+TEST(Toml, ASignThatNeverEndsIsAnError) {
+  for (const char* text : {"a =0--------- 5\n[b]\n", "a = -,\n", "a = +\n", "a = [0-]\n"})
+    EXPECT_FALSE(parse_toml(text, "t")) << text;
+}
+
 TEST(Toml, QuoteRoundTrips) {
   const std::string nasty = "a\"b\\c\n\t\x01µ";
   auto parsed = parse_toml("x = " + toml_quote(nasty), "t");
