@@ -11,6 +11,7 @@
 #include "base/hold.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "cli/batches.h"
 #include "cli/evolve.h"
 #include "search/best.h"
 #include "search/tuner.h"
@@ -85,6 +86,8 @@ nlohmann::json summary_json(const search::Summary& s, const std::string& folder,
                      {"folder", join_path(folder, "best")},
                      {"kind", best.verdict.latency_kind}};
     if (best.verdict.latency_us) b["latency_us"] = *best.verdict.latency_us;
+    if (best.measured && best.measured->latency_us)
+      b["measured"] = {{"latency_us", *best.measured->latency_us}, {"ratio", best.measured->ratio}};
     if (best.verdict.percent_sol) b["percent_sol"] = *best.verdict.percent_sol;
     out["best"] = std::move(b);
   }
@@ -234,12 +237,15 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
     tuner = std::make_unique<search::Tuner>(std::move(possible), tuner_settings);
   }
   search::Strategy& strategy = evolving ? *evolution.strategy : *tuner;
+  auto batches = open_batches(app, folder, settings, plan);
+  if (!batches) return fail(batches.error());
   auto evaluator = start_evaluator(app, run_settings.spool, join_path(folder, "evaluator.log"),
                                    settings, plan, plan.parallel);
   search::Run run(**store, app.files, app.clock, *evaluator, strategy, *progress, log,
                   run_settings);
   run.interrupted = app.interrupted;
   run.tape = evolution.models.tape.get();
+  run.batches = batches->get();
   auto summary = run.execute(baselines);
   evaluator.reset();
   if (evolving) evolution.strategy->finish();
@@ -253,6 +259,7 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
     context.target = plan.target;
     context.profile = plan.profile ? plan.profile->name : "";
     context.size = plan.frame.size;
+    context.batch_profile = settings.batch_profile;
     context.run_folder = folder;
     context.commands = fmt::format("sculler evaluate {} {} --target {} --ranks {}", plan.task.name,
                                    join_path("best", summary->best->candidate.source->file_name),
@@ -279,6 +286,7 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
                               summary->best_baseline, summary->baseline_us.size(),
                               summary->baseline_us.size() == 1 ? "" : "s"));
       }
+      if (best.measured) app.print(search::measured_text(*best.measured, settings.batch_profile));
     }
     std::string last = search::tally_text(summary->tally, false);
     if (summary->from_store > 0)

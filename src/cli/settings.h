@@ -35,6 +35,10 @@ struct Settings {
   std::string cache;                 // empty: the user's cache
   std::string containment = "auto";  // auto, no-userns, none
   int64_t round_points = 8;
+  std::string batch_profile;  // of GPUs reached in batches; empty: none
+  std::string batch_size = "default";
+  int64_t batch_every = 8, batch_programs = 4, batch_most = 4;
+  double batch_wait_minutes = 0;
   search::EvolveSettings evolve;  // its numbers; lists and words as text:
   std::string evolve_explore_mix = "0.15,0.7,0.15", evolve_exploit_mix = "0.25,0.6,0.15";
   std::string evolve_explore_temperatures = "0.2,0.5,0.8";

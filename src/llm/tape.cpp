@@ -340,4 +340,10 @@ std::optional<Taken> Tape::next() {
   return order_[at_++];
 }
 
+std::optional<Taken> Tape::peek() const {
+  const std::lock_guard lock(mutex_);
+  if (at_ >= order_.size()) return std::nullopt;
+  return order_[at_];
+}
+
 }  // namespace sculler::llm

@@ -53,6 +53,8 @@ class Tape {
   // comes next and waits for that one. Empty at the end of the cassette.
   [[nodiscard]] Status took(const Taken& taken);
   [[nodiscard]] std::optional<Taken> next();
+  // The same without going on.
+  [[nodiscard]] std::optional<Taken> peek() const;
 
  private:
   struct Kept {

@@ -25,13 +25,14 @@ std::string readme(const Summary& summary, const BestContext& context) {
                           microseconds_text(*v.latency_high_us))
             : std::string(),
         v.latency_size.empty() ? context.size : v.latency_size,
-        predicted ? ", not measured: no GPU took part" : "");
+        predicted && !best.measured ? ", not measured: no GPU took part" : "");
   }
   if (v.percent_sol)
     out += fmt::format("{:.0f} % of the speed of light at nominal rates", *v.percent_sol);
   if (v.percent_sol && v.percent_contended_sol)
     out += fmt::format(", {:.0f} % of the contended one", *v.percent_contended_sol);
   if (v.percent_sol) out += ".\n";
+  if (best.measured) out += "\n" + measured_text(*best.measured, context.batch_profile) + ".\n";
   if (!best.ratio.empty()) {
     out += "\n| baseline | its time / this time |\n|---|---|\n";
     for (const auto& [name, ratio] : best.ratio) {
@@ -60,6 +61,28 @@ std::string readme(const Summary& summary, const BestContext& context) {
 
 }  // namespace
 
+std::string measured_text(const Verdict& v, const std::string& profile) {
+  std::string out;
+  if (v.latency_us) {
+    out = microseconds_text(*v.latency_us);
+    if (v.latency_low_us && v.latency_high_us)
+      out += fmt::format(" ({} to {})", microseconds_text(*v.latency_low_us),
+                         microseconds_text(*v.latency_high_us));
+    out += " ";
+  }
+  out += fmt::format("measured on {}", profile);
+  for (const auto& [name, ratio] : v.ratio) {
+    const auto interval = v.ratio_interval.find(name);
+    out += fmt::format(
+        ", {:.3f}{} times as fast as {}", ratio,
+        interval == v.ratio_interval.end()
+            ? std::string()
+            : fmt::format(" ({:.3f} to {:.3f})", interval->second.first, interval->second.second),
+        name);
+  }
+  return out;
+}
+
 Status write_best(Files& files, const std::string& folder, const Summary& summary,
                   const BestContext& context) {
   if (!summary.best) return fail(ErrorCode::kInternal, "there is no best candidate to write");
@@ -77,6 +100,11 @@ Status write_best(Files& files, const std::string& folder, const Summary& summar
       {"defines.json", pretty_json(defines) + "\n"},
       {"verdict.json", pretty_json(*verdict) + "\n"},
       {"README.md", readme(summary, context)}};
+  if (best.measured) {
+    auto measured = parse_json(best.measured_text, "measured verdict");
+    if (!measured) return fail(measured.error());
+    all.emplace_back("measured.json", pretty_json(*measured) + "\n");
+  }
   for (const auto& file : best.candidate.source->files) all.emplace_back(file.name, file.text);
   for (const auto& [name, text] : all) {
     if (auto ok = files.write_atomic(join_path(folder, name), text); !ok) return ok;

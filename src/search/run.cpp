@@ -131,11 +131,10 @@ Status Run::finish(const std::string& job, std::string text, bool known) {
       if (auto ok = tape->took({llm::Taken::Kind::kVerdict, job}); !ok) return ok;
     }
   }
-  consider(flight, *verdict, text);
-  return {};
+  return consider(flight, *verdict, text);
 }
 
-void Run::consider(const Flight& flight, const Verdict& verdict, const std::string& text) {
+Status Run::consider(const Flight& flight, const Verdict& verdict, const std::string& text) {
   const Candidate& candidate = flight.candidate;
   if (candidate.baseline) {
     if (verdict.right() && verdict.latency_us) {
@@ -145,7 +144,8 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
         summary_.best_baseline = candidate.source->name;
     }
     baseline_rows_.insert_or_assign(candidate.source->name, std::pair{flight, verdict});
-    return live();
+    live();
+    return {};
   }
   Elite elite;
   elite.program = flight.program;
@@ -159,6 +159,8 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
       elite.score = elite.score == 0 ? ratio : std::min(elite.score, ratio);
     if (elite.score == 0 && verdict.latency_us) elite.score = 1e6 / *verdict.latency_us;
     if (elite.score == 0) elite.score = 1e-9;  // right, but nothing was measured
+    elite.predicted = elite.score;
+    elite.score = correction_.score(flight.program, elite.predicted);
   }
   const auto reference = elite.ratio.find(reference_baseline_);
   show(flight, verdict,
@@ -166,9 +168,9 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
   if (flight.confirmation) {
     elite.verdict_text = text;
     elite.confirmed = verdict.right();
-    if (candidate.confirm) return confirmed(elite, text);
-    last_confirmation_.emplace(elite, verdict.right());
-    return;
+    if (candidate.confirm) confirmed(elite, text);
+    else last_confirmation_.emplace(elite, verdict.right());
+    return {};
   }
   ++summary_.tally.evaluated;
   ++since_better_;
@@ -191,9 +193,17 @@ void Run::consider(const Flight& flight, const Verdict& verdict, const std::stri
   outcome.candidate = candidate;
   outcome.passed = verdict.right();
   outcome.status = verdict.status;
-  outcome.score = elite.score;
+  outcome.score = elite.predicted;
   outcome.verdict = text;
   strategy_.told(outcome);
+  if (batches == nullptr) return {};
+  batches->evaluated();
+  if (outcome.passed) {
+    predicted_[flight.program] = elite.predicted;
+    batches->passed(flight.program, candidate, elite.predicted);
+    return known_measurement(flight.program, candidate);
+  }
+  return {};
 }
 
 // An elite that its strategy had tried on fresh seeds, in the middle of the run.
@@ -204,12 +214,13 @@ void Run::confirmed(const Elite& elite, const std::string& text) {
     if (elite.confirmed) at->confirmed = true;
     else elites_.erase(at);
   }
+  if (batches != nullptr && !elite.confirmed) batches->failed(elite.program);
   Outcome outcome;
   outcome.program = elite.program;
   outcome.candidate = elite.candidate;
   outcome.passed = elite.confirmed;
   outcome.status = elite.verdict.status;
-  outcome.score = elite.verdict.latency_us ? elite.score : 0;
+  outcome.score = elite.verdict.latency_us ? elite.predicted : 0;
   outcome.verdict = text;
   outcome.confirmation = true;
   strategy_.told(outcome);
@@ -259,6 +270,7 @@ Status Run::replay_one() {
     auto text = tape->verdict(next->key);
     if (!text) return fail(text.error());
     if (flights_.count(next->key) > 0) return finish(next->key, std::move(*text), false);
+    if (batches != nullptr) return measured(next->key, *text, false);
   } else {
     constexpr int64_t kPatienceMs = 60'000;
     auto took = strategy_.take(kPatienceMs, next->key);
@@ -278,6 +290,7 @@ Status Run::wait_for_one() {
   auto took = strategy_.take(0, {});
   if (!took) return fail(took.error());
   if (*took) return {};
+  if (auto came = take_measurement(); !came || *came) return came ? Status() : fail(came.error());
   if (flights_.empty()) {
     if (auto late = strategy_.take(200, {}); !late) return fail(late.error());
     live();
@@ -317,9 +330,12 @@ Status Run::confirm_best() {
     if (!last_confirmation_) return {};
     if (last_confirmation_->second) {
       Elite confirmed = std::move(last_confirmation_->first);
+      confirmed.measured = elites_[0].measured;
+      confirmed.measured_text = elites_[0].measured_text;
       if (!confirmed.verdict.latency_us) {
         confirmed.verdict.latency_us = elites_[0].verdict.latency_us;
         confirmed.ratio = elites_[0].ratio;
+        confirmed.predicted = elites_[0].predicted;
         confirmed.score = elites_[0].score;
       }
       elites_[0] = std::move(confirmed);
@@ -374,11 +390,14 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
   baseline_rows_.clear();
   if (settings_.frame.target != "emu" && !summary_.best_baseline.empty())
     settings_.frame.compare = {summary_.best_baseline};
+  if (batches != nullptr && !summary_.best_baseline.empty())
+    batches->compare_with(summary_.best_baseline);
 
   strategy_.begin(summary_.baseline_us);
   evaluator_.set_wake_fd(strategy_.wake_fd());
   int64_t proposed = 0;
   while (!is_stopped()) {
+    if (batches != nullptr && batches->due()) start_batch();
     if (auto ok = strategy_.advance(); !ok) return fail(ok.error());
     const auto room = static_cast<std::size_t>(
         std::max(0, settings_.in_flight - static_cast<int>(flights_.size())));
@@ -406,6 +425,11 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
     }
   }
   if (auto ok = drain(); !ok) return fail(ok.error());
+  if (batches != nullptr && summary_.why != "interrupted") {
+    if (batches->any_left()) start_batch();
+    if (auto ok = await_batches(); !ok) return fail(ok.error());
+    if (auto ok = keep_measured(); !ok) return fail(ok.error());
+  }
   if (settings_.confirm > 0 && summary_.why != "interrupted") {
     if (auto ok = confirm_best(); !ok) return fail(ok.error());
   }

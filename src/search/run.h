@@ -18,6 +18,8 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "llm/tape.h"
+#include "search/batch.h"
+#include "search/correction.h"
 #include "search/evaluator.h"
 #include "search/job.h"
 #include "search/strategy.h"
@@ -46,9 +48,12 @@ struct Elite {
   Candidate candidate;
   Verdict verdict;
   std::string verdict_text;
-  double score = 0;
+  double predicted = 0;                 // the score by the run's own verdict
+  double score = 0;                     // measured, or predicted and corrected by what was measured
   std::map<std::string, double> ratio;  // over each baseline
   bool confirmed = false;
+  std::optional<Verdict> measured{};  // on GPUs, in a batch
+  std::string measured_text{};
 };
 
 struct Summary {
@@ -69,6 +74,8 @@ class Run {
   [[nodiscard]] Result<Summary> execute(const std::vector<Candidate>& baselines);
   // Recorded or replayed: the order in which answers and verdicts are taken in, and the verdicts.
   llm::Tape* tape = nullptr;
+  // Programs measured elsewhere while the run predicts; null: none.
+  Batches* batches = nullptr;
   // From a signal handler: ends after the verdicts that are awaited were left behind.
   std::atomic<bool>* interrupted = nullptr;
 
@@ -86,8 +93,17 @@ class Run {
   [[nodiscard]] Status finish(const std::string& job, std::string text, bool known);
   [[nodiscard]] Status drain();
   [[nodiscard]] Status confirm_best();
+  // run_batches.cpp
+  void start_batch();
+  [[nodiscard]] Status known_measurement(int64_t program, const Candidate& candidate);
+  [[nodiscard]] Result<bool> take_measurement();
+  [[nodiscard]] Status measured(const std::string& job, const std::string& text, bool known);
+  [[nodiscard]] Status await_batches();
+  void rank_again();
+  [[nodiscard]] Status keep_measured();
   void confirmed(const Elite& elite, const std::string& text);
-  void consider(const Flight& flight, const Verdict& verdict, const std::string& text);
+  [[nodiscard]] Status consider(const Flight& flight, const Verdict& verdict,
+                                const std::string& text);
   void show(const Flight& flight, const Verdict& verdict, const std::optional<double>& ratio);
   [[nodiscard]] bool is_stopped();
   [[nodiscard]] double seconds() const;
@@ -105,6 +121,14 @@ class Run {
   RunSettings settings_;
   std::unordered_map<std::string, Flight> flights_;
   std::vector<Elite> elites_;  // best first, at most a few
+  Correction correction_;
+  struct Measured {
+    Verdict verdict;
+    std::string text;
+    Candidate candidate;
+  };
+  std::map<int64_t, Measured> measured_;  // by program
+  std::map<int64_t, double> predicted_;   // scores of programs that passed
   std::optional<std::pair<Elite, bool>> last_confirmation_;
   Summary summary_;
   std::map<std::string, std::pair<Flight, Verdict>>

@@ -21,6 +21,7 @@ struct Outcome {
   double score = 0;            // higher is better; 0 where it did not pass
   std::string_view verdict{};  // the evaluator's line; valid during the call
   bool confirmation = false;   // on fresh seeds, because the strategy asked for it
+  bool measured = false;       // on GPUs, where the run's own times are predicted
 };
 
 class Strategy {

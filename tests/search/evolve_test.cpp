@@ -45,6 +45,7 @@ class EvolveTest : public ::testing::Test {
     Log log(files_, clock_, "/run/log.jsonl");
     search::Run run(*store_, files_, clock_, evaluator, *evolve_, progress_, log, settings_);
     run.tape = tape;
+    run.batches = batches_;
     auto summary = run.execute({toy_baseline()});
     evolve_->finish();
     return summary;
@@ -72,6 +73,7 @@ class EvolveTest : public ::testing::Test {
   std::vector<std::shared_ptr<const Source>> seeds_ = toy_seeds();
   Brief brief_ = toy_brief();
   int64_t calls_ = 1;
+  Batches* batches_ = nullptr;
   std::unique_ptr<Evolve> evolve_;
   std::vector<std::string> notes_;
 };
@@ -152,6 +154,161 @@ TEST_F(EvolveTest, ACassetteReplaysARunWhoseAnswersCameInAnyOrder) {
     EXPECT_EQ(programs(), before);
     EXPECT_EQ(replayed->best->program, recorded->best->program);
   }
+}
+
+// On the GPUs of this world all takes half as long as predicted, but the best programs of the
+// second batch are wrong there.
+TEST_F(EvolveTest, WhatIsMeasuredInBatchesCorrectsWhatWasPredicted) {
+  const auto gpu = [&](const std::string& folder, const std::string& lines) -> Status {
+    for (const auto line : split(trim(lines), '\n')) {
+      const auto job = *parse_json(line, "job");
+      const auto id = job["job"].get<std::string>();
+      auto v = *parse_json(toy_verdict(id, std::string(line)), "verdict");
+      const double us = v["latency_us"]["median"].get<double>() / 2;
+      v["latency_us"] = {
+          {"median", us}, {"low", us}, {"high", us}, {"kind", "measured"}, {"size", "default"}};
+      v["ratio"]["nccl"] = {{"median", 700 / us}, {"low", 700 / us}, {"high", 700 / us}};
+      if (folder.ends_with("/2"))
+        v = {{"version", 1},
+             {"job", id},
+             {"status", "INCORRECT"},
+             {"stage", "run"},
+             {"message", "garbage"}};
+      if (auto ok = files_.mkdirs(join_path(folder, "spool")); !ok) return ok;
+      if (auto ok = files_.write_atomic(join_path(join_path(folder, "spool"), id + ".json"),
+                                        dump_json(v));
+          !ok)
+        return ok;
+    }
+    return {};
+  };
+  BatchSettings around;
+  around.folder = "/run/batches";
+  around.frame = settings_.frame;
+  around.frame.target = "cuda";
+  around.frame.stages = {"run", "bench"};
+  around.every = 10;
+  around.programs = 3;
+  around.most = 3;
+  around.wait_minutes = 1;
+  auto tape = llm::Tape::record(files_, "/run/cassette.jsonl");
+  ASSERT_TRUE(tape);
+  std::atomic<int> told = 0;
+  llm::FakeProvider provider([&](const llm::Request& request) -> llm::Reply {
+    for (const auto& message : request.messages)
+      if (message.text.find("measured on GPUs") != std::string::npos &&
+          message.text.find("times as fast as baseline nccl") != std::string::npos)
+        ++told;
+    llm::Reply reply = toy_answer(request);
+    EXPECT_TRUE((*tape)->keep(request, reply));
+    return reply;
+  });
+  FakeEvaluator evaluator(toy_verdict);
+  std::optional<Batches> batches(std::in_place, files_, around, gpu, std::launch::deferred);
+  batches_ = &*batches;
+  const auto recorded = run(provider, evaluator, tape->get());
+  ASSERT_TRUE(recorded) << recorded.error().text();
+  EXPECT_GT(told, 0);
+  EXPECT_EQ(notes_with("does not pass on GPUs: INCORRECT: garbage"), 3);
+  ASSERT_TRUE(recorded->best);
+  ASSERT_TRUE(recorded->best->measured);
+  EXPECT_EQ(recorded->best->measured->status, "PASSED");
+  EXPECT_EQ(recorded->best->measured->latency_kind, "measured");
+  EXPECT_NEAR(recorded->best->score, 700 / *recorded->best->measured->latency_us, 1e-9);
+  for (const char* folder : {"1", "2", "3"})
+    EXPECT_TRUE(files_.exists(std::string("/run/batches/") + folder + "/run.sh"));
+  EXPECT_FALSE(files_.exists("/run/batches/4"));
+  const auto before = programs();
+
+  // Replayed, it takes the same way without a batch.
+  {
+    store_ = std::move(*store::Store::open(":memory:", clock_));
+    around.folder = "/again/batches";
+    batches.emplace(files_, around, [](const std::string&, const std::string&) -> Status {
+      ADD_FAILURE() << "packed in a replay";
+      return {};
+    });
+    batches_ = &*batches;
+    auto replay = llm::Tape::replay(files_, "/run/cassette.jsonl");
+    ASSERT_TRUE(replay) << replay.error().text();
+    llm::FakeProvider recorded_model(
+        [&](const llm::Request& request) -> llm::Reply { return (*replay)->reply(request); });
+    const auto replayed = run(recorded_model, evaluator, replay->get());
+    ASSERT_TRUE(replayed) << replayed.error().text();
+    EXPECT_EQ(programs(), before);
+    EXPECT_EQ(replayed->best->program, recorded->best->program);
+    EXPECT_EQ(replayed->best->score, recorded->best->score);
+  }
+}
+
+TEST_F(EvolveTest, ABatchThatComesBackLateIsTakenInByResume) {
+  std::map<std::string, std::string> lines_of;  // folder → job lines
+  const auto pack = [&](const std::string& folder, const std::string& lines) -> Status {
+    lines_of[folder] = lines;
+    return files_.mkdirs(folder);
+  };
+  BatchSettings around;
+  around.folder = "/run/batches";
+  around.frame = settings_.frame;
+  around.frame.target = "cuda";
+  around.every = 12;
+  around.programs = 2;
+  around.most = 2;
+  llm::FakeProvider provider(toy_answer);
+  FakeEvaluator evaluator(toy_verdict);
+  std::optional<Batches> batches(std::in_place, files_, around, pack, std::launch::deferred);
+  batches_ = &*batches;
+  const auto first = run(provider, evaluator);
+  ASSERT_TRUE(first) << first.error().text();
+  ASSERT_TRUE(first->best);
+  EXPECT_FALSE(first->best->measured);
+  ASSERT_EQ(lines_of.size(), 2U);  // the second one at the end
+  EXPECT_EQ(batches->owed(), 4U);
+  // One comes back well, one damaged, one of another job; one never.
+  std::vector<std::pair<std::string, std::string>> jobs;  // folder, line
+  for (const auto& [folder, lines] : lines_of) {
+    ASSERT_TRUE(files_.mkdirs(folder + "/spool"));
+    for (const auto line : split(trim(lines), '\n')) jobs.emplace_back(folder, line);
+  }
+  ASSERT_EQ(jobs.size(), 4U);
+  std::vector<std::string> ids;
+  for (const auto& [folder, line] : jobs)
+    ids.push_back((*parse_json(line, "job"))["job"].get<std::string>());
+  const auto verdict = [](const std::string& id) {
+    return fmt::format(
+        R"({{"version":1,"job":"{}","status":"PASSED","stage":"bench","latency_us":{{"median":100,"low":99,"high":101,"kind":"measured","size":"default"}},"ratio":{{"nccl":{{"median":9,"low":8,"high":10}}}}}})",
+        id);
+  };
+  const auto bring = [&](std::size_t i, const std::string& text) {
+    ASSERT_TRUE(files_.write_atomic(jobs[i].first + "/spool/" + ids[i] + ".json", text));
+  };
+  bring(0, verdict(ids[0]));
+  bring(1, "{\"version\":1,");
+  bring(2, verdict(ids[0]));
+  batches.emplace(files_, around, pack, std::launch::deferred);
+  batches_ = &*batches;
+  FakeEvaluator nobody([](const std::string&, const std::string&) -> std::string {
+    ADD_FAILURE() << "evaluated again";
+    return "{}";
+  });
+  FakeEvaluator for_confirming(toy_verdict);
+  const auto second = run(provider, for_confirming);
+  ASSERT_TRUE(second) << second.error().text();
+  EXPECT_EQ(for_confirming.submitted(), 1);  // another best than before
+  EXPECT_EQ(lines_of.size(), 2U);  // as many batches as were asked for, and no more
+  ASSERT_TRUE(second->best);
+  ASSERT_TRUE(second->best->measured);
+  EXPECT_EQ(second->best->score, 9);
+  EXPECT_EQ(batches->owed(), 1U);
+  // Once more: what is in the store needs no file.
+  ASSERT_TRUE(files_.remove_all("/run/batches/1/spool"));
+  ASSERT_TRUE(files_.remove_all("/run/batches/2/spool"));
+  batches.emplace(files_, around, pack, std::launch::deferred);
+  batches_ = &*batches;
+  const auto third = run(provider, nobody);
+  ASSERT_TRUE(third) << third.error().text();
+  EXPECT_EQ(third->best->program, second->best->program);
+  EXPECT_EQ(third->best->score, 9);
 }
 
 TEST_F(EvolveTest, ResumeCountsFinishedWorkAndAsksAgainWhatWasInFlight) {

@@ -383,6 +383,10 @@ void Evolve::reward(const Born& born, double score) {
 }
 
 void Evolve::told(const Outcome& o) {
+  if (o.measured) {
+    told_measured(o);
+    return;
+  }
   if (o.confirmation) {
     if (!o.passed) {
       population_.remove(o.program);
@@ -423,6 +427,21 @@ void Evolve::told(const Outcome& o) {
     Member copy = member;
     copy.island = island;
     population_.add(std::move(copy));
+  }
+  refresh_standing();
+}
+
+// A program that was predicted and is measured now.
+void Evolve::told_measured(const Outcome& o) {
+  if (o.passed) {
+    population_.measure(o.program, o.score, std::make_shared<const std::string>(o.verdict),
+                        fmt::format("; measured {}", agent::verdict_line(o.verdict, o.score, 120)));
+  } else {
+    population_.remove(o.program);
+    emigrants_.erase(o.program);
+    note(agent::one_line(fmt::format("program {} does not pass on GPUs: {}", o.program,
+                                     agent::verdict_line(o.verdict, 0, 160)),
+                         300));
   }
   refresh_standing();
 }

@@ -77,6 +77,7 @@ class Evolve final : public Strategy {
   void issue_summary();
   void start_migration();
   void migrate(const Member& member);
+  void told_measured(const Outcome& outcome);
   [[nodiscard]] Status accept(Made made);
   void reward(const Born& made, double score);
   void note(const std::string& text) const;

@@ -64,6 +64,8 @@ Population::Population(int islands, int64_t archive, double lambda)
       lambda_(lambda) {}
 
 void Population::add(Member member) {
+  if (member.predicted <= 0) member.predicted = member.score;
+  if (member.score > 0) member.score = correction_.score(member.program, member.predicted);
   Island& island = islands_[static_cast<std::size_t>(member.island)];
   island.history.push_back(member);
   if (island.history.size() > kHistory) island.history.pop_front();
@@ -103,6 +105,7 @@ void Population::trim(Island& island) const {
 }
 
 void Population::remove(int64_t program) {
+  correction_.remove(program);
   for (auto& island : islands_)
     std::erase_if(island.archive, [&](const Member& m) { return m.program == program; });
 }
@@ -117,12 +120,27 @@ void Population::each_of(int64_t program, F&& f) {
   }
 }
 
-void Population::confirm(int64_t program, double score) {
+void Population::confirm(int64_t program, double predicted) {
   each_of(program, [&](Member& member) {
     member.confirmed = true;
-    if (score > 0) member.score = score;
+    if (predicted <= 0) return;
+    member.predicted = predicted;
+    member.score = correction_.score(program, predicted);
   });
 }
+
+void Population::measure(int64_t program, double score, std::shared_ptr<const std::string> verdict,
+                         const std::string& line) {
+  each_of(program, [&](Member& member) {
+    correction_.add(program, member.predicted, score);
+    member.measured = verdict;
+    member.line += line;
+  });
+  for (auto& island : islands_)
+    for (auto& member : island.archive)
+      member.score = correction_.score(member.program, member.predicted);
+}
+
 void Population::count_child(int64_t program) {
   each_of(program, [](Member& member) { ++member.children; });
 }

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "search/candidate.h"
+#include "search/correction.h"
 #include "search/evolve/novelty.h"
 
 namespace sculler::search {
@@ -18,10 +19,12 @@ struct Member {
   int64_t program = 0;
   Candidate candidate;
   int island = 0;
-  double score = 0;  // 0: it did not pass
+  double score = 0;      // measured, or predicted and corrected; 0: it did not pass
+  double predicted = 0;  // by the run's own verdict
   std::string status;
-  std::shared_ptr<const std::string> verdict;  // the evaluator's line
-  std::string line;                            // of it, for people and models
+  std::shared_ptr<const std::string> verdict;     // the evaluator's line
+  std::string line;                               // of it, for people and models
+  std::shared_ptr<const std::string> measured{};  // a line from GPUs, where times are predicted
   int64_t children = 0;
   int64_t repairs = 0;     // of a failed program: proposals that tried
   bool confirmed = false;  // passed again on fresh seeds
@@ -41,7 +44,11 @@ class Population {
   void add(Member member);
   // Takes a program out of every island: it did not pass a second time.
   void remove(int64_t program);
-  void confirm(int64_t program, double score);
+  void confirm(int64_t program, double predicted);
+  // It passed on GPUs with this score; all scores are judged anew by it. `line` goes behind its
+  // own.
+  void measure(int64_t program, double score, std::shared_ptr<const std::string> verdict,
+               const std::string& line);
 
   // p ∝ sigmoid(λ (score − median) / MAD) / (1 + children) (CUCo's published rule). Null where the
   // island is empty. The pointer holds until the next change.
@@ -81,6 +88,7 @@ class Population {
   void each_of(int64_t program, F&& f);
 
   std::vector<Island> islands_;
+  Correction correction_;
   std::size_t room_;  // of an island
   double lambda_;
 };

@@ -13,7 +13,7 @@
 namespace sculler::search {
 namespace {
 
-constexpr std::size_t kEvidence = 6000, kShortAnswer = 24'000, kSummary = 6000;
+constexpr std::size_t kEvidence = 6000, kMeasured = 2000, kShortAnswer = 24'000, kSummary = 6000;
 
 using agent::Role;
 
@@ -131,8 +131,12 @@ agent::Fill Proposer::common_fill(const Proposal& p) const {
   fill.texts["directive"] = {
       source.has_directive ? directive_text(source.directive) : std::string(), {}, 0};
   fill.texts["tunables"] = {source::print(p.parent.candidate.defines), {}, 0};
-  fill.texts["evidence"] = {
-      p.parent.verdict ? agent::evidence(*p.parent.verdict, kEvidence) : std::string(), "text", 70};
+  std::string evidence =
+      p.parent.verdict ? agent::evidence(*p.parent.verdict, kEvidence) : std::string();
+  if (p.parent.measured)
+    evidence += "measured on GPUs (what is above is predicted):\n" +
+                agent::evidence(*p.parent.measured, kMeasured);
+  fill.texts["evidence"] = {std::move(evidence), "text", 70};
   fill.texts["history"] = {p.history, "text", 40};
   fill.texts["backend"] = {p.backend, {}, 0};
   if (p.standing) {
