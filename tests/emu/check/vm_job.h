@@ -86,6 +86,7 @@ struct Job {
     request.stream = streams[static_cast<size_t>(rank)];
     auto grid = engine->launch(request);
     ASSERT_TRUE(grid) << grid.error().message;
+    grids.push_back(*grid);
   }
   Engine::Stop run() {
     for (int i = 0; i < 1000; ++i) {
@@ -106,6 +107,7 @@ struct Job {
   std::unique_ptr<Observer> checker;
   std::unique_ptr<Engine> engine;
   std::vector<ActorId> streams;
+  std::vector<GridId> grids{};  // in order of launching
   std::vector<ModuleId> modules;
 };
 
