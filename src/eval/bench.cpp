@@ -91,7 +91,7 @@ bool LiveBench::start(const Contestant& contestant) {
     else failed_[contestant.name] = "INTERNAL: " + group.error().text();
     return false;
   }
-  Runner runner{contestant.name, std::move(*group)};
+  Runner runner{contestant.name, std::move(*group), contestant.spec};
   const auto order = "go " + std::to_string(std::max(1, plan_.warm_up));
   if (!turn(runner, order, plan_.ready_ms, nullptr, false).good) return false;
   if (is_first) {
@@ -99,6 +99,16 @@ bool LiveBench::start(const Contestant& contestant) {
     replay_ = event_us > 0 && event_us < plan_.replay_below_us;
   }
   runners_.push_back(std::move(runner));
+  return true;
+}
+
+bool LiveBench::renew() {
+  std::vector<Contestant> again;
+  for (auto& runner : runners_) again.push_back({runner.name, std::move(runner.spec)});
+  finish();
+  if (!candidate_.passed()) return false;  // its end said what else it did
+  for (const auto& contestant : again)
+    if (!start(contestant) && contestant.name == candidate_name_) return false;
   return true;
 }
 
@@ -296,6 +306,7 @@ BenchOutcome LiveBench::measure(uint64_t seed) {
   if (runners_.empty() || runners_[0].name != candidate_name_) return finish_with();
   for (int part = 0; part < std::max(1, plan_.stop.parts); ++part) {
     if (part > 0) clock_.sleep_ns(plan_.stop.pause_ms * 1'000'000);
+    if (part > 0 && plan_.stop.fresh && !renew()) return finish_with();
     const uint64_t part_seed = seed + static_cast<uint64_t>(part);
     if (!play_part(out, part_seed)) return finish_with();
     judge_part(out, part_seed);

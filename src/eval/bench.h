@@ -73,7 +73,10 @@ class LiveBench {
   struct Runner {
     std::string name;
     std::unique_ptr<Group> group;
+    GroupSpec spec;  // to start it anew
   };
+  // All end and start again. False where the candidate did not.
+  bool renew();
   // What one contestant did in one round.
   struct Turn {
     bool good = false;

@@ -31,7 +31,10 @@ StopRule stop_rule(Target target) {
   } else {
     rule.looks = {8, 16, 32, 64};
     rule.target = 0.05;
-    rule.parts = 3;  // processors of shared machines are slowed in bursts of about a second
+    // Processors of shared machines are slowed in bursts, and one process for as long as it has the
+    // worse place; to start a pair of groups costs half a second.
+    rule.parts = 5;
+    rule.fresh = true;
   }
   return rule;
 }

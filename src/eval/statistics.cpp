@@ -221,17 +221,35 @@ Comparison compare_series(const std::vector<double>& log_ratios, const StopRule&
 
 namespace {
 
-// The call that `needed` parts make; empty where there is none.
-std::string common_call(const std::vector<Comparison>& parts, int needed) {
-  for (const char* call : {"FASTER", "SLOWER"}) {
-    const auto n = std::count_if(parts.begin(), parts.end(),
-                                 [&](const Comparison& part) { return part.call == call; });
-    if (n >= needed) return call;
-  }
-  return {};
-}
+// The parts that a call stands on: one where there is one a measurement, else the two that make the
+// same call and agree best on how large it is. What a disturbance does twice is seldom twice the
+// same.
+struct Agreement {
+  std::string call{};
+  std::size_t first = 0, second = 0;
+};
 
-int votes(const StopRule& rule) { return rule.parts > 1 ? 2 : 1; }
+Agreement agreement(const std::vector<Comparison>& parts, const StopRule& rule) {
+  Agreement out;
+  double best = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].call == "AMBIGUOUS") continue;
+    if (rule.parts <= 1) return {parts[i].call, i, i};
+    for (std::size_t j = i + 1; j < parts.size(); ++j) {
+      if (parts[j].call != parts[i].call) continue;
+      const double low = std::log(std::min(parts[i].ratio.low, parts[j].ratio.low)),
+                   high = std::log(std::max(parts[i].ratio.high, parts[j].ratio.high));
+      const double effect =
+          std::abs(std::log(parts[i].ratio.median) + std::log(parts[j].ratio.median)) / 2;
+      const double half = (high - low) / 2;
+      if (half > std::max(std::log1p(rule.target), effect / 2)) continue;
+      if (!out.call.empty() && half >= best) continue;
+      out = {parts[i].call, i, j};
+      best = half;
+    }
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -239,21 +257,22 @@ bool parts_settled(const std::vector<Comparison>& parts, const StopRule& rule) {
   if (parts.empty()) return false;
   return static_cast<int>(parts.size()) >= rule.parts ||
          (parts.size() == 1 && parts[0].call == "AMBIGUOUS" && parts[0].small) ||
-         !common_call(parts, votes(rule)).empty();
+         !agreement(parts, rule).call.empty();
 }
 
 Comparison combine_parts(const std::vector<Comparison>& parts, const StopRule& rule) {
   Comparison out;
   out.parts = static_cast<int>(parts.size());
   if (parts.empty()) return out;
-  const std::string call = common_call(parts, votes(rule));
-  if (!call.empty()) out.call = call;
+  const Agreement agreed = agreement(parts, rule);
+  if (!agreed.call.empty()) out.call = agreed.call;
   double sum = 0;
   int n = 0;
-  for (const Comparison& part : parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Comparison& part = parts[i];
     out.rounds += part.rounds;
     out.decided = out.decided || part.decided;
-    if (!call.empty() && part.call != call) continue;
+    if (!agreed.call.empty() && i != agreed.first && i != agreed.second) continue;
     sum += std::log(part.ratio.median);
     out.ratio.low = n == 0 ? part.ratio.low : std::min(out.ratio.low, part.ratio.low);
     out.ratio.high = std::max(out.ratio.high, part.ratio.high);

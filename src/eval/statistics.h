@@ -57,9 +57,13 @@ struct StopRule {
   double alpha = 0.01;   // chance of an interval, at any look, that does not hold the truth
   double margin = 0.02;  // of judge_ratio
   double target = 0.05;  // the smallest effect that is looked for; less ends as AMBIGUOUS
-  // Measured again after a pause until two parts make the same call, at most so often. 1: once.
+  // Measured again after a pause until two parts make the same call of the same size, at most so
+  // often. 1: once.
   int parts = 1;
   int64_t pause_ms = 1000;
+  // Every part on processes of its own: what two groups differ by stays with them as long as they
+  // live.
+  bool fresh = false;
   [[nodiscard]] double confidence() const;
   [[nodiscard]] bool is_look(int rounds) const;
 };

@@ -295,6 +295,27 @@ TEST(Bench, ABurstAgainstTheEffectIsOutvoted) {
   EXPECT_LT(c.ratio.high, 1);
 }
 
+// One of the two got less of the machine and keeps that as long as it lives.
+TEST(Bench, APairThatIsUnlikeByItsPlaceIsNotCalled) {
+  FakeClock clock;
+  FakeLauncher launcher;
+  launcher.script = [&](const FakeLauncher::Asked& asked, const std::string&, int turn) {
+    clock.advance_ns(1'000'000);
+    const bool unlike = asked.job["name"] == "candidate" && launcher.asked.size() <= 2;
+    return turn_of({100 * jitter(turn) * (unlike ? 1.08 : 1)});
+  };
+  BenchPlan plan;
+  plan.stop = StopRule{.looks = {8, 16, 32}, .parts = 3, .pause_ms = 1000, .fresh = true};
+  plan.cold_rounds = 0;
+  LiveBench live(launcher, plan, clock);
+  ASSERT_TRUE(live.start(contestant("candidate")));
+  ASSERT_TRUE(live.start(contestant("other")));
+  const auto out = live.measure(1);
+  EXPECT_EQ(out.comparison.at("other").call, "AMBIGUOUS");
+  EXPECT_EQ(out.comparison.at("other").parts, 3);
+  EXPECT_EQ(launcher.asked.size(), 6U);  // every part on groups of its own
+}
+
 TEST(Bench, WhatShowsNoEffectIsMeasuredOnce) {
   FakeClock clock;
   const auto out = measured_with_bursts(1, [](double) { return 1; }, clock);

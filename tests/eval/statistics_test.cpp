@@ -223,6 +223,16 @@ TEST(Parts, ACallNeedsTwoThatAgree) {
   EXPECT_DOUBLE_EQ(both.ratio.high, 1.23);
   EXPECT_NEAR(both.ratio.median, std::sqrt(1.1 * 1.21), 1e-12);
   EXPECT_EQ(both.rounds, 24);
+  // The same call twice, but not the same effect: a disturbance. A third part may agree with one.
+  const auto burst = part_of("FASTER", 2.5), small = part_of("FASTER", 1.08);
+  EXPECT_FALSE(parts_settled({burst, small}, rule));
+  EXPECT_EQ(combine_parts({burst, small, ambiguous}, rule).call, "AMBIGUOUS");
+  rule.parts = 5;
+  const auto third = combine_parts({burst, small, part_of("FASTER", 1.1)}, rule);
+  EXPECT_EQ(third.call, "FASTER");
+  EXPECT_NEAR(third.ratio.median, std::sqrt(1.08 * 1.1), 1e-12);
+  EXPECT_DOUBLE_EQ(third.ratio.high, 1.12);
+  rule.parts = 3;
   const auto neither = combine_parts({faster, slower, ambiguous}, rule);
   EXPECT_DOUBLE_EQ(neither.ratio.low, 0.88);
   EXPECT_DOUBLE_EQ(neither.ratio.high, 1.12);
