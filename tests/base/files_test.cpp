@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "support/temp_folder.h"
 
 namespace sculler {
 namespace {
@@ -16,9 +17,8 @@ class FilesTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     if (GetParam()) {
-      char pattern[] = "/tmp/sculler_files_XXXXXX";
-      ASSERT_NE(mkdtemp(pattern), nullptr);
-      root_ = pattern;
+      root_ = temporary_.path("root");
+      ASSERT_TRUE(real_files().mkdirs(root_));
       files_ = &real_files();
     } else {
       root_ = "/root";
@@ -29,6 +29,7 @@ class FilesTest : public ::testing::TestWithParam<bool> {
   void TearDown() override { ASSERT_TRUE(files_->remove_all(root_)); }
   MemoryFiles memory_;
   Files* files_ = nullptr;
+  test::TempFolder temporary_{"sculler_files"};
   std::string root_;
 };
 

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cli/models.h"
 #include "store/store.h"
+#include "support/temp_folder.h"
 
 namespace sculler::cli {
 namespace {
@@ -19,12 +20,7 @@ struct Outcome {
 
 class AskTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/sculler_ask_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { ASSERT_TRUE(real_files().remove_all(folder_)); }
+  void SetUp() override {}
   static App app() {
     return {real_files(), real_clock(), real_processes(), "/nowhere", SCULLER_SOURCE_DIR, ""};
   }
@@ -48,7 +44,8 @@ class AskTest : public ::testing::Test {
     EXPECT_TRUE(real_files().write_atomic(folder_ + "/" + name, text));
     return folder_ + "/" + name;
   }
-  std::string folder_;
+  test::TempFolder temporary_{"sculler_ask"};
+  const std::string folder_ = temporary_.path();
 };
 
 TEST_F(AskTest, AProgramAnswers) {

@@ -10,6 +10,7 @@
 #include "cli/app.h"
 #include "cli/machine.h"
 #include "search/job.h"
+#include "support/temp_folder.h"
 
 namespace sculler::cli {
 namespace {
@@ -65,12 +66,8 @@ struct Outcome {
 class CliTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    char pattern[] = "/tmp/sculler_cli_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    folder_ = pattern;
     ask_ = [] { return Result<std::string>(dump_json(machine_json(0))); };
   }
-  void TearDown() override { ASSERT_TRUE(real_files().remove_all(folder_)); }
 
   Outcome run(const std::vector<std::string>& arguments) {
     Outcome result;
@@ -104,7 +101,8 @@ class CliTest : public ::testing::Test {
   }
 
   FakeClock clock_;
-  std::string folder_;
+  test::TempFolder temporary_{"sculler_cli"};
+  const std::string folder_ = temporary_.path();
   std::function<Result<std::string>()> ask_;
   int evaluators_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "e2e/evaluate.h"
+#include "support/temp_folder.h"
 
 namespace sculler::e2e {
 namespace {
@@ -94,8 +95,8 @@ TEST(EvalCpu, ErrorsBeforeRunning) {
 }
 
 TEST(EvalCpu, ASpooledJobIsAnsweredAndNotRunAgain) {
-  std::string folder = (fs::temp_directory_path() / "e2e_spool_XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const test::TempFolder temporary("e2e_spool");
+  const std::string folder = temporary.path();
   const auto job = silu(seed(), {"lint", "compile", "run"});
   const auto first = evaluate({job}, folder), second = evaluate({job, job}, folder);
   ASSERT_EQ(first.verdicts.size(), 1U) << first.errors;
@@ -103,7 +104,6 @@ TEST(EvalCpu, ASpooledJobIsAnsweredAndNotRunAgain) {
   EXPECT_EQ(second.verdicts[0], first.verdicts[0]);  // costs in it would differ
   EXPECT_EQ(second.verdicts[1], first.verdicts[0]);
   EXPECT_EQ(read_text(folder + "/" + job["job"].get<std::string>() + ".json"), first.raw);
-  fs::remove_all(folder);
 }
 
 // An evaluator whose one job spins for ever, with the ranks seen to run.
@@ -122,8 +122,8 @@ class EvalCpuKilled : public testing::TestWithParam<bool> {
 };
 
 TEST_P(EvalCpuKilled, NothingIsLeft) {
-  std::string folder = (fs::temp_directory_path() / "e2e_killed_XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const test::TempFolder temporary("e2e_killed");
+  const std::string folder = temporary.path();
   SpawnOptions options;
   options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache",
                   folder + "/cache"};
@@ -157,7 +157,6 @@ TEST_P(EvalCpuKilled, NothingIsLeft) {
     ::usleep(20'000);
   }
   EXPECT_TRUE(gone);
-  fs::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, EvalCpuKilled, testing::Values(true, false),

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "e2e/evaluate.h"
+#include "support/temp_folder.h"
 
 namespace sculler::e2e {
 namespace {
@@ -62,8 +63,6 @@ bool gone_within(const std::set<int>& pids, int ms) {
 class ScullerEnded : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = (fs::temp_directory_path() / "e2e_ended_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
     std::string text = read_text(source_path("tasks/kernels/silu/seeds/blocked.cpp"));
     const auto run = text.find('{', text.find("int sculler_run("));
     ASSERT_NE(run, std::string::npos);
@@ -96,7 +95,6 @@ class ScullerEnded : public testing::Test {
   void TearDown() override {
     for (const int pid : tree_) ::kill(pid, SIGKILL);
     child_.reset();
-    fs::remove_all(folder_);
   }
   std::set<int> mapped() const {
     std::set<int> found;
@@ -106,7 +104,8 @@ class ScullerEnded : public testing::Test {
     }
     return found;
   }
-  std::string folder_;
+  test::TempFolder temporary_{"e2e_ended"};
+  const std::string folder_ = temporary_.path();
   std::unique_ptr<Child> child_;
   std::set<int> tree_;
 };

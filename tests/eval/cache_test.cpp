@@ -6,18 +6,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/temp_folder.h"
+
 namespace sculler::eval {
 namespace {
 namespace fs = std::filesystem;
 
 class CacheTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "cache_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   static void put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
   // An object of `bytes` bytes under `key`.
   static void add(ArtifactCache& cache, const std::string& key, std::size_t bytes) {
@@ -27,7 +23,8 @@ class CacheTest : public testing::Test {
     put(*staged + "/meta.json", "{}");
     ASSERT_TRUE(cache.insert(key, *staged));
   }
-  fs::path folder_;
+  test::TempFolder temporary_{"cache_test"};
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(CacheTest, FindsWhatWasInsertedAndKeepsTheFirst) {

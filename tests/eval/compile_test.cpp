@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/temp_folder.h"
+
 namespace sculler::eval {
 namespace {
 namespace fs = std::filesystem;
@@ -14,13 +16,7 @@ class CompileTest : public testing::Test {
  protected:
   void SetUp() override {
     if (toolchain_.gxx.empty()) GTEST_SKIP() << "no g++ here";
-    std::string name = (fs::temp_directory_path() / "compile_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
     ASSERT_TRUE(cache_().open());
-  }
-  void TearDown() override {
-    if (!folder_.empty()) fs::remove_all(folder_);
   }
   ArtifactCache& cache_() {
     if (!held_) held_ = std::make_unique<ArtifactCache>(folder_ / "cache", uint64_t{1} << 30);
@@ -32,7 +28,8 @@ class CompileTest : public testing::Test {
     ToolCompiler compiler(real_processes(), sandbox_, toolchain_, cache_());
     return compiler.compile(r);
   }
-  fs::path folder_;
+  test::TempFolder temporary_{"compile_test"};
+  const fs::path folder_ = temporary_.path();
   Toolchain toolchain_ = find_toolchain();
   Sandbox sandbox_ = Sandbox::detect(real_processes(), Containment::kFull, "");
   std::unique_ptr<ArtifactCache> held_;

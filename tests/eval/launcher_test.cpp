@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "support/temp_folder.h"
 
 namespace sculler::eval {
 namespace {
@@ -48,10 +49,7 @@ bool gone_within(const std::string& word, int ms) {
 class LauncherTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "launcher_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    ::chmod(name.c_str(), 0755);
+    ::chmod(folder_.c_str(), 0755);
     fs::create_directories(folder_ / "bin");
     fs::create_directories(folder_ / "scratch");
     for (const char* program : {"sculler-vm", "sculler-verify", "sculler-rank"}) {
@@ -66,9 +64,6 @@ class LauncherTest : public testing::TestWithParam<bool> {
     launcher_ = std::make_unique<LocalLauncher>(real_processes(), sandbox_, installation_,
                                                 folder_ / "scratch");
   }
-  void TearDown() override {
-    if (!folder_.empty()) fs::remove_all(folder_);
-  }
   GroupSpec spec(const std::string& trusted, const std::string& ranks,
                  Target target = Target::kEmu) const {
     GroupSpec s;
@@ -81,7 +76,8 @@ class LauncherTest : public testing::TestWithParam<bool> {
     return s;
   }
 
-  fs::path folder_;
+  test::TempFolder temporary_{"launcher_test"};
+  const fs::path folder_ = temporary_.path();
   Installation installation_;
   Sandbox sandbox_{Containment::kNoUserns, "test", "", ::geteuid() == 0};
   std::unique_ptr<LocalLauncher> launcher_;
@@ -160,9 +156,8 @@ INSTANTIATE_TEST_SUITE_P(Levels, LauncherTest, testing::Values(true, false),
 TEST(LauncherFull, ARankSeesLittleOfTheMachine) {
   const auto sandbox = Sandbox::detect(real_processes(), Containment::kFull, "");
   if (sandbox.level() != Containment::kFull) GTEST_SKIP() << "no sandbox here: " << sandbox.why();
-  std::string name = (fs::temp_directory_path() / "launcher_test_XXXXXX").string();
-  ASSERT_NE(::mkdtemp(name.data()), nullptr);
-  const fs::path folder = name;
+  const test::TempFolder temporary("launcher_test");
+  const fs::path folder = temporary.path();
   fs::create_directories(folder / "bin");
   for (const char* program : {"sculler-verify", "sculler-rank"})
     fs::copy(STAND_IN, folder / "bin" / program);
@@ -183,13 +178,11 @@ TEST(LauncherFull, ARankSeesLittleOfTheMachine) {
                            "job-folder read-only", "tmp writable", "interfaces 1"}) {
     EXPECT_NE(out->output.find(said), std::string::npos) << said << " in\n" << out->output;
   }
-  fs::remove_all(folder);
 }
 
 TEST(LauncherDeath, NothingIsLeftWhenTheEvaluatorIsKilled) {
-  std::string name = (fs::temp_directory_path() / "launcher_test_XXXXXX").string();
-  ASSERT_NE(::mkdtemp(name.data()), nullptr);
-  const fs::path folder = name;
+  const test::TempFolder temporary("launcher_test");
+  const fs::path folder = temporary.path();
   fs::create_directories(folder / "bin");
   for (const char* program : {"sculler-vm", "sculler-rank"})
     fs::copy(STAND_IN, folder / "bin" / program);
@@ -217,7 +210,6 @@ TEST(LauncherDeath, NothingIsLeftWhenTheEvaluatorIsKilled) {
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(gone_within((folder / "bin").string(), 3000));
-  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -14,23 +14,13 @@
 #include "base/files.h"
 #include "search/verdict.h"
 #include "store/store.h"
+#include "support/temp_folder.h"
 
 namespace {
 
-struct Folder {
-  std::string path;
-  Folder() {
-    const char* base = std::getenv("TMPDIR");
-    path = std::string(base != nullptr ? base : "/tmp") + "/fuzz_store_XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) std::abort();
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { (void)sculler::real_files().remove_all(path); }
-};
 const std::string& folder() {
-  static const Folder folder;
-  return folder.path;
+  static const sculler::test::TempFolder folder("fuzz_store");
+  return folder.path();
 }
 
 void use(sculler::store::Store& store) {

@@ -42,7 +42,7 @@ class BackendsTest : public ProviderTest {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return !alive_with(mark);
   }
-  Folder folder_;
+  test::TempFolder folder_{"sculler_llm"};
 };
 
 TEST_F(BackendsTest, FilesAreAskedAndAnswered) {

@@ -26,7 +26,7 @@ class LocalTest : public ProviderTest {
     around_.run_folder = folder_.path();
   }
   Model model_;
-  Folder folder_;
+  test::TempFolder folder_{"sculler_llm"};
 };
 
 TEST_F(LocalTest, AnswersStreamsAndKeepsToASchema) {

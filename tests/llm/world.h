@@ -12,6 +12,7 @@
 #include "fakes/http_server.h"
 #include "llm/make.h"
 #include "llm/tape.h"
+#include "support/temp_folder.h"
 
 namespace sculler::llm {
 
@@ -98,26 +99,6 @@ inline std::string whole_answer(const std::string& text, int in = 10, int out = 
          "\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":" + std::to_string(in) +
          ",\"completion_tokens\":" + std::to_string(out) + "}}";
 }
-
-// A folder that goes away.
-class Folder {
- public:
-  Folder() {
-    std::string form =
-        (std::filesystem::temp_directory_path() / "sculler-llm-test-XXXXXX").string();
-    if (::mkdtemp(form.data()) == nullptr) throw std::runtime_error("no folder");
-    path_ = form;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string path(const std::string& name = {}) const {
-    return name.empty() ? path_ : path_ + "/" + name;
-  }
-
- private:
-  std::string path_;
-};
 
 class ProviderTest : public testing::Test {
  protected:

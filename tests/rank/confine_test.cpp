@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "support/temp_folder.h"
 
 namespace sculler::rank {
 namespace {
@@ -151,8 +152,8 @@ TEST(Seccomp, RefusedCallsAreReportedAndThreadsStillStart) {
 
 TEST(Landlock, OnlyWhatIsListedCanBeOpened) {
   if (landlock_abi() == 0) GTEST_SKIP() << "this kernel has no Landlock";
-  std::string folder = "/tmp/sculler_landlock_XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const test::TempFolder temporary("sculler_landlock");
+  const std::string folder = temporary.path();
   ASSERT_TRUE(real_files().mkdirs(folder + "/open"));
   ASSERT_TRUE(real_files().mkdirs(folder + "/mine"));
   ASSERT_TRUE(real_files().write_atomic(folder + "/open/a", "a"));
@@ -172,7 +173,6 @@ TEST(Landlock, OnlyWhatIsListedCanBeOpened) {
               return 0;
             }),
             0);
-  ASSERT_TRUE(real_files().remove_all(folder));
 }
 
 TEST(Landlock, SiblingsDoNotReadEachOther) {

@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "support/temp_folder.h"
 #include "verify/job.h"
 
 namespace sculler::verify::test {
@@ -20,9 +21,6 @@ namespace sculler::verify::test {
 class CpuJob : public testing::Test {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/sculler-job-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
     job_.job = "cpu";
     job_.target = Target::kCpu;
     job_.task = "silu";
@@ -36,7 +34,6 @@ class CpuJob : public testing::Test {
     job_.iterations = {{0, -1, true}, {3}, {4}, {3}, {5}, {3}};
     resize(10'007);
   }
-  void TearDown() override { EXPECT_TRUE(real_files().remove_all(folder_)); }
 
   void resize(uint64_t n) {
     job_.problem = {};
@@ -112,7 +109,8 @@ class CpuJob : public testing::Test {
     return outcome ? *outcome : Outcome{};
   }
 
-  std::string folder_;
+  test::TempFolder temporary_{"sculler_job"};
+  const std::string folder_ = temporary_.path();
   JobSpec job_;
   ExitStatus rank_status_;
 };

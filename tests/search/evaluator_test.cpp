@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "support/temp_folder.h"
 
 namespace sculler::search {
 namespace {
@@ -20,12 +21,6 @@ std::string line(int n) {
 
 class EvaluatorTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/sculler_eval_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { ASSERT_TRUE(real_files().remove_all(folder_)); }
   std::unique_ptr<ProcessEvaluator> make(std::vector<std::string> words) {
     SpawnOptions command;
     command.argv = {SCULLER_STAND_IN};
@@ -46,7 +41,8 @@ class EvaluatorTest : public ::testing::Test {
     }
     return out;
   }
-  std::string folder_;
+  test::TempFolder temporary_{"sculler_eval"};
+  const std::string folder_ = temporary_.path();
   Error error_;
 };
 

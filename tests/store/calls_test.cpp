@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "store/store.h"
+#include "support/temp_folder.h"
 
 namespace sculler::store {
 namespace {
@@ -15,16 +16,9 @@ namespace {
 class CallsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    char pattern[] = "/tmp/sculler_calls_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    folder_ = pattern;
     auto store = Store::open(path(), clock_);
     ASSERT_TRUE(store) << store.error().text();
     store_ = std::move(*store);
-  }
-  void TearDown() override {
-    store_.reset();
-    ASSERT_TRUE(real_files().remove_all(folder_));
   }
   [[nodiscard]] std::string path() const { return folder_ + "/store.sqlite"; }
   std::unique_ptr<Calls> open() {
@@ -37,7 +31,8 @@ class CallsTest : public ::testing::Test {
     return {"mutator", "m", question, 10, 5, 0.25, "prompt", std::string(64, 'a'), answer, outcome};
   }
   FakeClock clock_;
-  std::string folder_;
+  test::TempFolder temporary_{"sculler_calls"};
+  const std::string folder_ = temporary_.path();
   std::unique_ptr<Store> store_;
 };
 

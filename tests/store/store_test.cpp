@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "store/database.h"
+#include "support/temp_folder.h"
 
 namespace sculler::store {
 namespace {
@@ -28,19 +29,14 @@ Program program(int n) {
 
 class StoreTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/sculler_store_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { ASSERT_TRUE(real_files().remove_all(folder_)); }
   std::unique_ptr<Store> open() {
     auto store = Store::open(folder_ + "/store.sqlite", clock_);
     EXPECT_TRUE(store) << store.error().text();
     return store ? std::move(*store) : nullptr;
   }
   FakeClock clock_;
-  std::string folder_;
+  test::TempFolder temporary_{"sculler_store"};
+  const std::string folder_ = temporary_.path();
   double ms_ = 0;
 };
 

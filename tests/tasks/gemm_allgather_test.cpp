@@ -17,6 +17,7 @@
 
 #include "problem.h"
 #include "sculler/fill.h"
+#include "support/temp_folder.h"
 
 namespace {
 
@@ -40,19 +41,6 @@ std::vector<fs::path> programs() {
       all.push_back(kTask / *file.value<std::string>());
   return all;
 }
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "sculler-tasks-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp");
-    path = pattern;
-  }
-  ~Folder() { fs::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path path;
-};
 
 int shell(const std::string& command) {
   const int status = std::system(command.c_str());
@@ -131,7 +119,7 @@ TEST(GemmAllgather, EvolveBlocksAreBalancedAndEverySeedHasOneToEvolve) {
 class Reference : public ::testing::Test {
  protected:
   void SetUp() override {
-    const fs::path object = folder_.path / "reference.so";
+    const fs::path object = fs::path(folder_.path("reference.so"));
     ASSERT_EQ(shell("g++ -O3 -shared -fPIC -std=c++20 -Wall -Wextra -Werror -I" +
                     (kRoot / "include").string() + " -I" + kTask.string() + " -o " +
                     object.string() + " " + (kTask / "reference.cpp").string()),
@@ -169,7 +157,7 @@ class Reference : public ::testing::Test {
 
   using Function = int(const sculler_problem*, int, int, const void* const*, void* const*,
                        const int64_t*, int64_t);
-  Folder folder_;
+  sculler::test::TempFolder folder_{"sculler_tasks"};
   Function* run_ = nullptr;
   sculler_problem problem_{};
   std::vector<std::vector<uint16_t>> data_;
@@ -212,7 +200,7 @@ TEST_F(Reference, RefusesRowsOutsideAndSizesThatDoNotDivide) {
 // One compilation each to PTX, and on to machine code, as the evaluator does it.
 TEST(GemmAllgather, EveryProgramCompiles) {
   if (shell("nvcc --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no nvcc";
-  Folder folder;
+  const sculler::test::TempFolder folder("sculler_tasks");
   const char* cutlass = std::getenv("SCULLER_CUTLASS_HOME");
   auto files = programs();
   files.push_back(kTask / "expected.cu");
@@ -224,13 +212,12 @@ TEST(GemmAllgather, EveryProgramCompiles) {
       flags = " --expt-relaxed-constexpr -I" + std::string(cutlass) + "/include -I" + cutlass +
               "/tools/util/include";
     }
-    EXPECT_EQ(
-        shell("nvcc -shared -cudart shared -O3 -std=c++17 -gencode "
-              "'arch=compute_90a,code=[compute_90a,sm_90a]' --no-compress -Xcompiler "
-              "-fPIC,-fno-gnu-unique -I" +
-              (kRoot / "include").string() + " -I" + kTask.string() + flags + " -o " +
-              (folder.path / "out.so").string() + " " + program.string() + " -lnccl -lcublas"),
-        0)
+    EXPECT_EQ(shell("nvcc -shared -cudart shared -O3 -std=c++17 -gencode "
+                    "'arch=compute_90a,code=[compute_90a,sm_90a]' --no-compress -Xcompiler "
+                    "-fPIC,-fno-gnu-unique -I" +
+                    (kRoot / "include").string() + " -I" + kTask.string() + flags + " -o " +
+                    folder.path("out.so") + " " + program.string() + " -lnccl -lcublas"),
+              0)
         << program;
     ++compiled;
   }

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "base/files.h"
+#include "support/temp_folder.h"
 #include "verify/fake_ranks.h"
 
 namespace sculler::verify {
@@ -113,21 +114,18 @@ rank::UniqueFd make_memfd(uint64_t bytes, bool seal) {
 class HostDeviceTest : public testing::Test {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/sculler-expected-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
     job_ = test::small_job(2);
     job_.reference = SCULLER_TEST_REFERENCE;
     job_.expected_cache = folder_;
     for (BufferSpec& b : job_.buffers) b.row_elements = 16;
   }
-  void TearDown() override { ASSERT_TRUE(real_files().remove_all(folder_)); }
   std::unique_ptr<Reference> load() {
     auto reference = Reference::load(job_);
     EXPECT_TRUE(reference) << reference.error().text();
     return std::move(*reference);
   }
-  std::string folder_;
+  test::TempFolder temporary_{"sculler_expected"};
+  const std::string folder_ = temporary_.path();
   JobSpec job_;
 };
 
