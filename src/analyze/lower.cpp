@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "analyze/blocks.h"
 #include "analyze/program.h"
 #include "base/json.h"
 #include "base/strings.h"
@@ -226,33 +227,12 @@ class Lowering {
     frozen_end = frozen + added.frozen.size();
     added_end = frozen_end + added.mutable_.size();
     if (!added.mutable_.empty()) ranges.push_back({line_of(frozen_end), line_of(added_end) - 1});
-    const TextModel after(text);
     std::set<std::string> communicates;
     for (const Site& site : p_.sites)
       communicates.insert(m_.functions()[static_cast<std::size_t>(site.call.function)].name);
-    for (const Function& function : after.functions()) {
-      const std::size_t begin = after.code()[function.head].begin;
-      if (begin >= frozen && begin < added_end) continue;
-      const int open = after.line(function.open), close = after.line(function.close);
-      const bool entry = function.name == "sculler_run";
-      if (function.name == "sculler_setup" || function.name == "sculler_teardown") continue;
-      bool kernel = false;
-      for (std::size_t i = function.head; i < function.open; ++i)
-        kernel |= after.is(i, "__global__") || after.is(i, "__device__");
-      if (!entry && !kernel && communicates.count(function.name) == 0) continue;
-      // The signature of an entry point is no one's to change.
-      const source::Lines lines = entry ? source::Lines{open + 1, close - 1}
-                                        : source::Lines{after.line(function.head), close};
-      if (lines.last >= lines.first) ranges.push_back(lines);
-    }
-    std::sort(ranges.begin(), ranges.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<source::Lines> merged;
-    for (const auto& range : ranges) {
-      if (!merged.empty() && range.first <= merged.back().last + 1)
-        merged.back().last = std::max(merged.back().last, range.last);
-      else merged.push_back(range);
-    }
+    for (const auto& lines : function_blocks(TextModel(text), communicates, {frozen, added_end}))
+      ranges.push_back(lines);
+    const auto merged = merge_blocks(std::move(ranges));
     auto marked = source::mark_blocks(text, merged, p_.origin);
     if (!marked) return fail(marked.error());
     out_.text = std::move(*marked);

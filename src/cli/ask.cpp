@@ -3,11 +3,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/json.h"
 #include "base/strings.h"
@@ -21,28 +18,6 @@ struct Options {
   int64_t max_tokens = 0, index = 0;
   double temperature = -1;
   std::vector<std::string> sets;
-};
-
-// Ends the question when the user interrupts.
-class Watch {
- public:
-  Watch(llm::Provider& provider, const std::atomic<bool>* interrupted) {
-    if (interrupted == nullptr) return;
-    thread_ = std::thread([this, &provider, interrupted] {
-      while (!done_ && !*interrupted) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      if (*interrupted) provider.stop();
-    });
-  }
-  ~Watch() {
-    done_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-
- private:
-  std::atomic<bool> done_{false};
-  std::thread thread_;
 };
 
 Status ask(App& app, const Options& o) {
@@ -76,7 +51,7 @@ Status ask(App& app, const Options& o) {
   if (!models) return fail(models.error());
   llm::Reply reply = llm::fault(llm::Fault::kCancelled, {});
   {
-    const Watch watch(*models->provider, app.interrupted);
+    const InterruptWatch watch(*models->provider, app.interrupted);
     reply = models->provider->ask(request);
   }
   if (!reply) return fail(reply.error().error);

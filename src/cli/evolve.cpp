@@ -79,12 +79,13 @@ search::Brief brief_of(const App& app, const Home& home, const Plan& plan) {
 }
 
 // The smallest context of the models that may be asked for programs.
-int64_t context_of(const search::EvolveSettings& evolve, const llm::Settings& llm) {
+int64_t context_of(const search::EvolveSettings& evolve, const llm::Settings& llm,
+                   std::string_view role) {
   if (evolve.context > 0) return evolve.context;
   int64_t least = 0;
   for (const auto& model : llm.models) {
     const bool serves = model.roles.empty() || std::find(model.roles.begin(), model.roles.end(),
-                                                         "mutator") != model.roles.end();
+                                                         role) != model.roles.end();
     if (serves && model.context > 0)
       least = least == 0 ? model.context : std::min(least, model.context);
   }
@@ -155,13 +156,13 @@ Result<search::EvolveSettings> evolve_settings(const Settings& s) {
 }
 
 Status need_models(const Settings& settings) {
-  if (settings.strategy != "evolve" || !settings.llm_replay.empty()) return {};
+  if (settings.strategy == "tuner" || !settings.llm_replay.empty()) return {};
   auto llm = effective_llm(settings);
   if (!llm) return fail(llm.error());
   if (!llm->models.empty()) return {};
   return fail(Error{
       ErrorCode::kUsage,
-      "strategy evolve asks a language model, and none is configured",
+      fmt::format("strategy {} asks a language model, and none is configured", settings.strategy),
       {},
       "model",
       "write [[model]] with name = \"…\", provider = \"openai\", url = \"…\" and key_env = \"…\" "
@@ -169,15 +170,10 @@ Status need_models(const Settings& settings) {
       "a run file (--run-file run.toml), or say --set llm.model=files:FOLDER to answer yourself"});
 }
 
-Result<Evolution> open_evolution(const App& app, const std::string& folder,
-                                 const Settings& settings, const Plan& plan,
-                                 std::vector<std::shared_ptr<const search::Source>> seeds,
-                                 store::Store& store,
-                                 std::function<void(const std::string&)> note) {
+Result<search::Brief> open_brief(const App& app, const Settings& settings, const Plan& plan,
+                                 std::string_view role) {
   auto home = app.home();
   if (!home) return fail(home.error());
-  auto evolve = evolve_settings(settings);
-  if (!evolve) return fail(evolve.error());
   auto llm = effective_llm(settings);
   if (!llm) return fail(llm.error());
   search::Brief brief = brief_of(app, *home, plan);
@@ -186,7 +182,20 @@ Result<Evolution> open_evolution(const App& app, const std::string& folder,
   auto library = agent::Library::load(app.files, folders);
   if (!library) return fail(library.error());
   brief.library = std::move(*library);
-  brief.context_bytes = static_cast<std::size_t>(context_of(*evolve, *llm) * kBytesAToken);
+  brief.context_bytes =
+      static_cast<std::size_t>(context_of(settings.evolve, *llm, role) * kBytesAToken);
+  return brief;
+}
+
+Result<Evolution> open_evolution(const App& app, const std::string& folder,
+                                 const Settings& settings, const Plan& plan,
+                                 std::vector<std::shared_ptr<const search::Source>> seeds,
+                                 store::Store& store,
+                                 std::function<void(const std::string&)> note) {
+  auto evolve = evolve_settings(settings);
+  if (!evolve) return fail(evolve.error());
+  auto brief = open_brief(app, settings, plan, "mutator");
+  if (!brief) return fail(brief.error());
   Evolution out;
   auto models = open_models(app, settings, folder);
   if (!models) return fail(models.error());
@@ -199,7 +208,7 @@ Result<Evolution> open_evolution(const App& app, const std::string& folder,
   run.tape = out.models.tape.get();
   out.strategy =
       std::make_unique<search::Evolve>(std::move(seeds), std::move(*evolve), std::move(run),
-                                       *out.models.provider, std::move(brief), store);
+                                       *out.models.provider, std::move(*brief), store);
   if (auto ok = out.strategy->restore(); !ok) return fail(ok.error());
   return out;
 }

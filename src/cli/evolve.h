@@ -20,8 +20,13 @@ namespace sculler::cli {
 // Lists and words of [evolve] read; kBadInput names the key.
 [[nodiscard]] Result<search::EvolveSettings> evolve_settings(const Settings& settings);
 
-// kUsage with what to write where the strategy needs a model and none is configured.
+// kUsage with what to write where the strategy (evolve, lower) needs a model and none is
+// configured.
 [[nodiscard]] Status need_models(const Settings& settings);
+
+// What the agents are told of the run; for a context that the models of `role` take.
+[[nodiscard]] Result<search::Brief> open_brief(const App& app, const Settings& settings,
+                                               const Plan& plan, std::string_view role);
 
 // The strategy is destroyed before the models that it asks.
 struct Evolution {

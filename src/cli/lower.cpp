@@ -1,24 +1,29 @@
-// sculler lower FILE.cu: the built-in lowering (docs/fast-path.md).
+// sculler lower FILE.cu: the built-in lowering, and models where it does not do
+// (docs/fast-path.md).
 #include "analyze/lower.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "agent/evidence.h"
 #include "base/json.h"
 #include "base/strings.h"
 #include "cli/jobs.h"
 #include "cli/judge.h"
 #include "cli/lower.h"
+#include "cli/lower_model.h"
 #include "cli/session.h"
 
 namespace sculler::cli {
 namespace {
 
 struct LowerOptions {
-  std::string file, stage = "B", out, task, size, profile, cache;
-  int64_t ranks = 0, seed = 1;
+  std::string file, stage, out, task, size, profile, cache, model, run_file, runs = "runs";
+  int64_t ranks = 0, seed = -1;
+  std::vector<std::string> sets;
 };
 
 struct Step {
@@ -91,83 +96,141 @@ Status verify(App& app, const LowerOptions& o, const Plan& plan, const Settings&
   return {};
 }
 
-Result<Plan> plan_of(App& app, const LowerOptions& o, Settings& settings) {
+// The command line over a run file.
+Result<Settings> settings_of(const App& app, const LowerOptions& o) {
+  Settings out;
+  if (!o.run_file.empty()) {
+    if (auto ok = read_settings(app.files, o.run_file, out); !ok) return fail(ok.error());
+  }
+  for (const auto& [key, value] :
+       {std::pair{"task", o.task}, std::pair{"size", o.size}, std::pair{"profile", o.profile},
+        std::pair{"eval.cache", o.cache}, std::pair{"llm.model", o.model},
+        std::pair{"lower.stage", o.stage}, std::pair{"lower.file", o.file},
+        std::pair{"ranks", o.ranks > 0 ? std::to_string(o.ranks) : std::string()},
+        std::pair{"seed", o.seed >= 0 ? std::to_string(o.seed) : std::string()}}) {
+    if (value.empty()) continue;
+    if (auto ok = set_setting(out, key, value, "--set"); !ok) return fail(ok.error());
+  }
+  for (const auto& assignment : o.sets) {
+    if (auto ok = apply_override(out, assignment); !ok) return fail(ok.error());
+  }
+  out.target = "emu";
+  out.strategy = "lower";
+  return out;
+}
+
+Result<Plan> plan_of(App& app, Settings& settings) {
   auto home = app.home();
   if (!home) return fail(home.error());
-  settings.task = o.task;
-  settings.target = "emu";
-  settings.seed = o.seed;
-  settings.ranks = o.ranks;
-  if (!o.size.empty()) settings.size = o.size;
-  if (!o.profile.empty()) settings.profile = o.profile;
-  settings.cache = o.cache;
   auto machine = ask_machine(app);
   if (!machine) return fail(machine.error());
   return make_plan(app, *home, *machine, settings);
 }
 
-Status lower(App& app, LowerOptions o) {
-  Settings settings;
-  std::optional<Plan> plan;
-  if (!o.task.empty()) {
-    auto made = plan_of(app, o, settings);
-    if (!made) return fail(made.error());
-    plan = std::move(*made);
-    auto found = find_source(app.files, plan->task, o.file);
-    if (!found) return fail(found.error());
-    o.file = *found;
-  }
-  auto text = app.files.read(o.file, 1 << 20);
-  if (!text) return fail(text.error());
+// Without a model.
+Result<std::vector<Step>> built_in(const std::string& text, const std::string& origin,
+                                   const std::string& stage, bool verified) {
   std::vector<Step> steps;
   // A verified stage B stands on a verified stage A.
-  std::vector<std::string> names{o.stage};
-  if (plan && o.stage == "B") names = {"A", "B"};
+  std::vector<std::string> names{stage};
+  if (verified && stage == "B") names = {"A", "B"};
   for (const std::string& name : names) {
     auto lowered = analyze::lower(
-        *text, o.file,
-        name == "A" ? analyze::Stage::kInfrastructure : analyze::Stage::kCollectives);
+        text, origin, name == "A" ? analyze::Stage::kInfrastructure : analyze::Stage::kCollectives);
     if (!lowered) return fail(lowered.error());
     steps.push_back({name, std::move(*lowered), std::nullopt});
   }
-  if (!o.out.empty()) {
-    if (auto ok = app.files.write_atomic(o.out, steps.back().lowered.text); !ok) return ok;
-  }
-  if (plan) {
-    if (auto ok = verify(app, o, *plan, settings, steps); !ok) return ok;
-  }
+  return steps;
+}
+
+bool passed(const Step& step) { return step.judged && step.judged->verdict.right(); }
+
+Status show(App& app, const LowerOptions& o, const std::vector<Step>& steps, bool verified) {
   if (app.json) {
     auto json = as_json(steps, o);
     if (!json) return fail(json.error());
     app.print(dump_json(*json));
     app.answered = true;
-  } else if (o.out.empty() && !plan) {
+  } else if (o.out.empty() && !verified) {
     std::fputs(steps.back().lowered.text.c_str(), app.out);
   } else {
     for (const auto& step : steps) {
-      if (step.judged || !plan) app.print(summary(step));
+      if (step.judged || !verified) app.print(summary(step));
     }
   }
-  for (const auto& step : steps) {
-    if (step.judged && !step.judged->verdict.right())
-      return fail(ErrorCode::kNothingPassed,
-                  fmt::format("stage {} did not pass: {}", step.name, step.judged->verdict.status));
-  }
   return {};
+}
+
+Status lower(App& app, LowerOptions o) {
+  auto settings = settings_of(app, o);
+  if (!settings) return fail(settings.error());
+  auto llm = effective_llm(*settings);
+  if (!llm) return fail(llm.error());
+  const bool with_model = !llm->models.empty() || !settings->llm_replay.empty();
+  std::optional<Plan> plan;
+  if (!settings->task.empty()) {
+    auto made = plan_of(app, *settings);
+    if (!made) return fail(made.error());
+    plan = std::move(*made);
+    auto found = find_source(app.files, plan->task, o.file);
+    if (!found) return fail(found.error());
+    o.file = settings->lower_file = *found;
+  } else if (with_model) {
+    return fail(Error{ErrorCode::kUsage,
+                      "what a model writes must be judged, and no task says how",
+                      {},
+                      "--task",
+                      "say --task TASK; sculler list shows the tasks"});
+  }
+  auto text = app.files.read(o.file, 1 << 20);
+  if (!text) return fail(text.error());
+  auto steps = built_in(*text, o.file, settings->lower_stage, plan.has_value());
+  search::FastStart start{"host", file_name(o.file), *text, {}, false};
+  if (!steps) {
+    if (!with_model || steps.error().code != ErrorCode::kUnsupported) return fail(steps.error());
+    start.refusal = refusal_text(steps.error());
+  } else {
+    if (!o.out.empty()) {
+      if (auto ok = app.files.write_atomic(o.out, steps->back().lowered.text); !ok) return ok;
+    }
+    if (plan) {
+      if (auto ok = verify(app, o, *plan, *settings, *steps); !ok) return ok;
+    }
+    const auto bad =
+        std::find_if(steps->begin(), steps->end(), [](const Step& step) { return !passed(step); });
+    if (!plan || bad == steps->end()) return show(app, o, *steps, plan.has_value());
+    if (!with_model) {
+      if (auto ok = show(app, o, *steps, true); !ok) return ok;
+      return fail(ErrorCode::kNothingPassed,
+                  fmt::format("stage {} did not pass: {}", bad->name, bad->judged->verdict.status));
+    }
+    start.refusal = fmt::format("the built-in lowering's stage {} did not pass: {}", bad->name,
+                                agent::verdict_line(bad->judged->text, 0, 300));
+    if (bad->name == "B") {
+      start.text = steps->front().lowered.text;
+      start.stage_a_done = true;
+    }
+  }
+  return lower_with_model(app, o.runs, std::move(*settings), *plan, start, o.out);
 }
 
 }  // namespace
 
 void add_lower(CLI::App& cli, App& app, Action& action) {
   auto o = std::make_shared<LowerOptions>();
-  auto* command =
-      cli.add_subcommand("lower", "make a host-driven program device-initiated, without a model");
+  auto* command = cli.add_subcommand("lower", "make a host-driven program device-initiated");
   command->add_option("file", o->file, "a source, or with --task the name of a baseline")
       ->required();
   command->add_option("--stage", o->stage, "A: windows and device communicator; B: collectives too")
       ->check(CLI::IsMember({"A", "B"}));
   command->add_option("-o,--out", o->out, "file to write; missing: standard output");
   command->add_option("--task", o->task, "verify each stage on the emulator, as this task");
+  command->add_option(
+      "--model", o->model,
+      "asked where the built-in lowering does not do (docs/models.md); with --task");
+  command->add_option("--run-file", o->run_file, "settings (run.toml) with [[model]] tables");
+  command->add_option("--runs", o->runs, "folder in which the run's folder is made");
+  command->add_option("--set", o->sets, "any setting: key=value")->take_all();
   command->add_option("--ranks", o->ranks, "number of ranks");
   command->add_option("--size", o->size, "problem size");
   command->add_option("--seed", o->seed, "of inputs and schedules");

@@ -1,5 +1,7 @@
 #include "cli/models.h"
 
+#include <chrono>
+
 #include "base/process.h"
 #include "search/call_log.h"
 
@@ -10,6 +12,19 @@ std::string cache_folder() {
     return join_path(cache, "sculler");
   const auto home = env_value("HOME");
   return home.empty() ? std::string() : join_path(home, ".cache/sculler");
+}
+
+InterruptWatch::InterruptWatch(llm::Provider& provider, const std::atomic<bool>* interrupted) {
+  if (interrupted == nullptr) return;
+  thread_ = std::thread([this, &provider, interrupted] {
+    while (!done_ && !*interrupted) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (*interrupted) provider.stop();
+  });
+}
+
+InterruptWatch::~InterruptWatch() {
+  done_ = true;
+  if (thread_.joinable()) thread_.join();
 }
 
 Result<Models> open_models(const App& app, const Settings& settings,

@@ -1,8 +1,10 @@
 // The language models of a run, from its settings.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "cli/app.h"
 #include "cli/settings.h"
@@ -23,6 +25,19 @@ struct Models {
 // `run_folder` with its store.sqlite, in which calls are kept; empty: nothing is kept.
 [[nodiscard]] Result<Models> open_models(const App& app, const Settings& settings,
                                          const std::string& run_folder);
+
+// Ends the questions of a provider when the user interrupts.
+class InterruptWatch {
+ public:
+  InterruptWatch(llm::Provider& provider, const std::atomic<bool>* interrupted);
+  ~InterruptWatch();
+  InterruptWatch(const InterruptWatch&) = delete;
+  InterruptWatch& operator=(const InterruptWatch&) = delete;
+
+ private:
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
 
 // $XDG_CACHE_HOME/sculler or ~/.cache/sculler; empty where neither is known.
 [[nodiscard]] std::string cache_folder();

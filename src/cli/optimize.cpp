@@ -43,6 +43,12 @@ Status optimize(App& app, const Options& o) {
   for (const auto& assignment : o.sets) {
     if (auto ok = apply_override(settings, assignment); !ok) return ok;
   }
+  if (settings.strategy == "lower")
+    return fail(Error{ErrorCode::kUsage,
+                      "strategy lower is no search",
+                      {},
+                      "strategy",
+                      "use sculler lower FILE.cu --task TASK --model MODEL"});
   if (auto ok = need_models(settings); !ok) return ok;
   if (auto ok = evolve_settings(settings); !ok) return fail(ok.error());
   // The task's name is judged before the machine is asked.

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "cli/app.h"
 #include "search/evolve/journal.h"
+#include "search/fast/record.h"
 #include "search/verdict.h"
 #include "store/calls.h"
 #include "store/store.h"
@@ -72,6 +73,8 @@ Status print_summary(App& app, const std::string& path) {
     made += proposal.program > 0 ? 1 : 0;
     open += proposal.answered ? 0 : 1;
   }
+  auto lowering = search::read_facts(**store);
+  if (!lowering) return fail(lowering.error());
   auto calls = store::Calls::open(path, app.clock);
   if (!calls) return fail(calls.error());
   auto totals = (*calls)->totals();
@@ -88,6 +91,7 @@ Status print_summary(App& app, const std::string& path) {
                          {"proposals", state->proposals.size()},
                          {"proposals_with_a_program", made},
                          {"proposals_open", open},
+                         {"lowering_steps", lowering->steps.size()},
                          {"models", std::move(models)}}));
     return {};
   }
@@ -98,6 +102,12 @@ Status print_summary(App& app, const std::string& path) {
   if (!state->proposals.empty())
     app.print(fmt::format("proposals: {}, of which {} gave a program{}", state->proposals.size(),
                           made, open > 0 ? fmt::format(", {} are open", open) : std::string()));
+  if (lowering->begin)
+    app.print("lowering; models were asked because " + printable(lowering->begin->refusal));
+  for (const auto& step : lowering->steps) {
+    app.print("  " + search::step_line(step));
+    if (!step.diagnosis.empty()) app.print(printable(step.diagnosis, true));
+  }
   for (const auto& t : *totals)
     app.print(fmt::format("model {}: {} calls, {} + {} tokens, ${:.2f}", t.model, t.calls,
                           t.prompt_tokens, t.answer_tokens, t.usd));

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/evolve.h"
+#include "cli/lower_model.h"
 #include "cli/session.h"
 
 namespace sculler::cli {
@@ -33,6 +34,7 @@ Status resume(App& app, const std::string& run, const std::vector<std::string>& 
   if (!sets.empty()) {
     if (auto ok = app.files.write_atomic(file, print_settings(settings)); !ok) return ok;
   }
+  if (settings.strategy == "lower") return resume_lowering(app, folder, settings, *plan);
   return run_in_folder(app, folder, settings, *plan, true);
 }
 

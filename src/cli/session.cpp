@@ -1,11 +1,7 @@
 #include "cli/session.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "base/hold.h"
@@ -13,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/batches.h"
 #include "cli/evolve.h"
+#include "cli/run_lock.h"
 #include "search/best.h"
 #include "search/tuner.h"
 
@@ -20,34 +17,6 @@ namespace sculler::cli {
 namespace {
 
 constexpr uint64_t kLeastFreeBytes = uint64_t{64} << 20;
-
-// One orchestrator a run folder; the kernel lets go when the process ends, however it ends.
-class RunLock {
- public:
-  static Result<RunLock> take(const std::string& folder) {
-    const std::string path = join_path(folder, "lock");
-    RunLock lock;
-    lock.fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    // A folder in memory (tests) cannot be locked and needs no lock.
-    if (lock.fd_ >= 0 && ::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
-      return fail(Error{ErrorCode::kUsage,
-                        "another sculler works in this run folder",
-                        folder,
-                        {},
-                        "wait for it, or end it"});
-    }
-    return lock;
-  }
-  RunLock() = default;
-  RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  RunLock& operator=(RunLock&&) = delete;
-  ~RunLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
- private:
-  int fd_ = -1;
-};
 
 Result<std::vector<std::shared_ptr<const search::Source>>> load_all(
     const App& app, const Plan& plan, const std::vector<std::string>& paths) {
@@ -141,17 +110,13 @@ std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::st
   return evaluator;
 }
 
-Status run_in_folder(const App& app, const std::string& folder, const Settings& settings,
-                     const Plan& plan, bool resumed) {
-  auto lock = RunLock::take(folder);
-  if (!lock) return fail(lock.error());
-  auto store = store::Store::open(join_path(folder, "store.sqlite"), app.clock);
-  if (!store) return fail(store.error());
+Status keep_facts(const App& app, store::Store& store, const std::string& folder,
+                  const Plan& plan) {
   for (const auto& [name, value] :
        {std::pair{"task", plan.task.name}, std::pair{"target", plan.target},
         std::pair{"task_sha256", plan.task.sha256}}) {
-    if (auto ok = (*store)->set_fact(name, value); !ok) return ok;
-    auto kept = (*store)->fact(name);
+    if (auto ok = store.set_fact(name, value); !ok) return ok;
+    auto kept = store.fact(name);
     if (!kept) return fail(kept.error());
     if (*kept != value && std::string_view(name) != "task_sha256") {
       return fail(Error{ErrorCode::kUsage,
@@ -163,6 +128,16 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
           "note: {} changed since the run began; what was evaluated before is not counted",
           plan.task.name));
   }
+  return {};
+}
+
+Status run_in_folder(const App& app, const std::string& folder, const Settings& settings,
+                     const Plan& plan, bool resumed) {
+  auto lock = RunLock::take(folder);
+  if (!lock) return fail(lock.error());
+  auto store = store::Store::open(join_path(folder, "store.sqlite"), app.clock);
+  if (!store) return fail(store.error());
+  if (auto ok = keep_facts(app, **store, folder, plan); !ok) return ok;
 
   auto baseline_sources = load_all(app, plan, plan.task.baselines);
   if (!baseline_sources) return fail(baseline_sources.error());

@@ -13,6 +13,11 @@ namespace sculler::cli {
                                                   const Settings& settings,
                                                   const std::string& task_name);
 
+// What the run is about, kept with its first life: kUsage where a later one is about something
+// else.
+[[nodiscard]] Status keep_facts(const App& app, store::Store& store, const std::string& folder,
+                                const Plan& plan);
+
 // Runs the loop in `folder` to its end, prints the table, writes best/. kNothingPassed where
 // nothing did.
 [[nodiscard]] Status run_in_folder(const App& app, const std::string& folder,

@@ -47,6 +47,10 @@ struct Settings {
   std::string evolve_scope = "blocks";     // blocks, file
   std::string evolve_judge = "no";         // no, yes
   std::string evolve_backends;
+  std::string lower_file;         // the host program of `sculler lower`
+  std::string lower_stage = "B";  // A, B
+  int64_t lower_iterations_a = 5, lower_iterations_b = 10, lower_annotations = 3;
+  std::string lower_judge = "yes";  // yes, no
   std::string llm_model;  // one model in a word, or the name of a [[model]]; empty: all of them
   std::string llm_record, llm_replay;  // cassettes
   llm::Settings llm;                   // with the [[model]] tables

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hold.h"
-#include "base/json.h"
 #include "base/strings.h"
+#include "search/kept.h"
 
 namespace sculler::search {
 namespace {
@@ -29,17 +29,6 @@ Run::Run(store::Store& store, Files& files, Clock& clock, Evaluator& evaluator, 
       settings_(std::move(settings)) {}
 
 double Run::seconds() const { return static_cast<double>(clock_.now_ns() - start_ns_) * 1e-9; }
-
-store::Evaluation Run::evaluation_of(const Verdict& v, std::string text) {
-  store::Evaluation out;
-  out.job = v.job;
-  out.status = v.status;
-  out.stage = v.stage;
-  out.latency_us = v.latency_us;
-  out.percent_sol = v.percent_sol;
-  out.verdict = std::move(text);
-  return out;
-}
 
 // Over each baseline: paired measurements where the evaluator made them, else the quotient of the
 // two latencies.
@@ -71,26 +60,9 @@ bool Run::is_stopped() {
 }
 
 Status Run::start(Candidate candidate, const JobFrame& frame, bool confirmation) {
-  store::Program program;
-  program.parent = candidate.parent;
-  program.name = candidate.source->name;
-  program.origin = candidate.origin;
-  program.plan = candidate.why;
-  program.directive = candidate.source->has_directive
-                          ? dump_json(directive::to_json(candidate.source->directive))
-                          : std::string();
-  program.defines = source::print(candidate.defines);
-  program.source_sha256 = candidate.source->sha256;
   const std::string job = job_id(frame, candidate);
-  if (auto ok = store_.begin(); !ok) return ok;
-  auto id = store_.add_program(program, candidate.source->text);
+  auto id = keep_attempt(store_, frame, candidate, job);
   if (!id) return fail(id.error());
-  if (auto ok = store_.add_attempt({job, *id, frame.target, frame.size, join(frame.stages, " "),
-                                    static_cast<int64_t>(frame.seed), candidate.baseline});
-      !ok)
-    return ok;
-  hold_point("attempt");
-  if (auto ok = store_.commit(); !ok) return ok;
   auto known = store_.evaluation(job);
   if (!known) return fail(known.error());
   Flight flight{std::move(candidate), *id, confirmation};

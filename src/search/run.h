@@ -108,7 +108,6 @@ class Run {
   [[nodiscard]] bool is_stopped();
   [[nodiscard]] double seconds() const;
   [[nodiscard]] std::map<std::string, double> ratios(const Verdict& verdict) const;
-  [[nodiscard]] static store::Evaluation evaluation_of(const Verdict& verdict, std::string text);
   void live();
 
   store::Store& store_;

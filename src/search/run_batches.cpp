@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "search/kept.h"
 #include "search/run.h"
 
 namespace sculler::search {

@@ -59,6 +59,8 @@ Result<Verdict> parse_verdict(std::string_view text, std::string_view origin) {
   out.where = string_or(*object, "where", "");
   out.message = string_or(*object, "message", "");
   out.advice = string_or(*object, "advice", "");
+  if (const auto* counters = find_member(*object, "counters"))
+    out.host_collectives = int_or(*counters, "host_collectives", -1);
   out.containment = string_or(*object, "containment", "");
   return out;
 }

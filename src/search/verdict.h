@@ -20,6 +20,8 @@ struct Verdict {
   std::optional<double> percent_sol, percent_contended_sol;
   int rank = -1;
   std::string where, message, advice, containment;
+  // Calls of NCCL's host collectives that the emulator saw; -1: nobody counted.
+  int64_t host_collectives = -1;
 
   [[nodiscard]] bool passed() const { return status == "PASSED"; }
   // Passed, or measured without a clear winner: both count as right answers.

@@ -301,6 +301,22 @@ std::vector<Finding> lint(std::string_view text, const LintOptions& options) {
   return Linter(text, options).run();
 }
 
+std::vector<HostCall> host_collectives(std::string_view text) {
+  std::vector<HostCall> out;
+  for (const Token& token : tokenize(text)) {
+    if (token.kind == TokenKind::kIdentifier && kHostCollectives.count(token.text) > 0)
+      out.push_back({token.line, token.text});
+  }
+  return out;
+}
+
+bool names_word(std::string_view text, std::string_view word) {
+  const auto tokens = tokenize(text);
+  return std::any_of(tokens.begin(), tokens.end(), [&](const Token& token) {
+    return token.kind == TokenKind::kIdentifier && token.text == word;
+  });
+}
+
 std::string print(const Finding& finding, std::string_view origin) {
   std::string out(origin);
   if (finding.line > 0) out += fmt::format(":{}", finding.line);

@@ -31,6 +31,15 @@ struct LintOptions {
 // In order of lines; empty where the text passes. At most 100 findings.
 [[nodiscard]] std::vector<Finding> lint(std::string_view text, const LintOptions& options);
 
+// Where NCCL's host collectives are named: calls, addresses, bodies of macros, in order of lines.
+struct HostCall {
+  int line = 0;
+  std::string name;  // "ncclAllGather"
+};
+[[nodiscard]] std::vector<HostCall> host_collectives(std::string_view text);
+// A word that the code holds: not a comment's, not a string's.
+[[nodiscard]] bool names_word(std::string_view text, std::string_view word);
+
 // "candidate.cu:12: banned-call: dlopen … (cure)".
 [[nodiscard]] std::string print(const Finding& finding, std::string_view origin);
 

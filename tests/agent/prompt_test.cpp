@@ -115,9 +115,13 @@ TEST(Prompt, GoldenTexts) {
   Fill transform = proposal();
   transform.flags["stage_a"] = true;
   transform.flags["stage_b"] = false;
-  transform.texts["graph"] = {"gemm -> AllGather\n", "text", 10};
+  transform.texts["collectives"] = {"candidate.cu:3 ncclAllGather\n", "text", 80};
   expect_golden("transformer", rendered(Role::kTransformer, transform));
-  expect_golden("annotator", rendered(Role::kAnnotator, proposal()));
+  Fill listing = proposal();
+  listing.texts["listing"] = {"   1| int value = 1;\n", "text", 0};
+  expect_golden("annotator", rendered(Role::kAnnotator, listing));
+  fix.flags["by_schema"] = true;
+  expect_golden("judge_by_schema", rendered(Role::kJudge, fix));
 }
 
 TEST(Prompt, WhatDoesNotFitIsCutInOrderAndSaid) {

@@ -1,4 +1,5 @@
-// optimize --strategy evolve, resume and report with a scripted model and a stubbed evaluator.
+// optimize --strategy evolve, lower --model, resume and report with a scripted model and a stubbed
+// evaluator.
 #include "cli/evolve.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 #include "base/json.h"
 #include "cli/app.h"
+#include "support/temp_folder.h"
 
 namespace sculler::cli {
 namespace {
@@ -61,13 +63,7 @@ text = "What holds: little."
 
 class EvolveCliTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/sculler_cli_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    folder_ = pattern;
-    ASSERT_TRUE(real_files().write_atomic(folder_ + "/rules.toml", kRules));
-  }
-  void TearDown() override { ASSERT_TRUE(real_files().remove_all(folder_)); }
+  void SetUp() override { ASSERT_TRUE(real_files().write_atomic(folder_ + "/rules.toml", kRules)); }
 
   int run(const std::vector<std::string>& arguments) {
     char *out = nullptr, *err = nullptr;
@@ -97,7 +93,9 @@ class EvolveCliTest : public ::testing::Test {
   bool said(const std::string& text) const { return out_.find(text) != std::string::npos; }
 
   FakeClock clock_;
-  std::string folder_, out_, err_;
+  test::TempFolder temporary_{"sculler_cli"};
+  const std::string folder_ = temporary_.path();
+  std::string out_, err_;
 };
 
 TEST_F(EvolveCliTest, WithoutAModelItSaysWhatToWrite) {
@@ -170,6 +168,54 @@ TEST_F(EvolveCliTest, ThePresetIsThePapers) {
   Settings back;
   ASSERT_TRUE(read_settings(files, "/run.toml", back));
   EXPECT_EQ(print_settings(back), print_settings(settings));
+}
+
+// A program that the built-in lowering refuses, and what a model makes of it.
+std::string lowered_program(const std::string& run) {
+  return "#define REDUCE(x) ncclAllReduce(x)\nextern \"C\" int sculler_setup() { return "
+         "ncclDevCommCreate(); }\nextern \"C\" int sculler_run() {\n  " +
+         run +
+         "\n  return 0;\n}\n"
+         "extern \"C\" int sculler_teardown() { return 0; }\n";
+}
+
+TEST_F(EvolveCliTest, ALoweringByAModelIsARunThatGoesOn) {
+  const std::string host = folder_ + "/host.cu", rules = folder_ + "/rules.toml";
+  ASSERT_TRUE(real_files().write_atomic(host, lowered_program("REDUCE(x);")));
+  ASSERT_TRUE(real_files().write_atomic(rules, "[[rule]]\ntext = 'I cannot do that.'\n"));
+  const std::vector<std::string> lower = {"lower",  host,
+                                          "--task", "all_reduce",
+                                          "--runs", folder_ + "/runs",
+                                          "--set",  "llm.model=script:" + rules,
+                                          "--set",  "lower.iterations_a=2"};
+  EXPECT_EQ(run({"lower", host, "--model", "script:" + rules}), 2);
+  EXPECT_NE(err_.find("no task says how"), std::string::npos) << err_;
+  EXPECT_EQ(run({"lower", host}), 14);
+  EXPECT_EQ(run(optimize({"--set", "strategy=lower"})), 2);
+  EXPECT_EQ(run(lower), 17);
+  EXPECT_NE(err_.find("stage A did not pass in 2 iterations; the last: the answer could not be"),
+            std::string::npos)
+      << err_;
+  EXPECT_TRUE(said("A 1  the answer could not be used")) << out_;
+  const std::string folder = folder_ + "/runs/" + real_files().list(folder_ + "/runs")->front();
+  EXPECT_TRUE(real_files().exists(folder + "/report.md"));
+  EXPECT_EQ(run({"report", folder, "--prompts", "--role", "transformer"}), 0);
+  EXPECT_TRUE(said("##### answer of 000001-transformer\nI cannot do that.")) << out_;
+  // Another model: one program does for both stages.
+  ASSERT_TRUE(real_files().write_atomic(
+      rules, "[[rule]]\nrole = 'transformer'\ntext = '''\n```cuda candidate.cu\n" +
+                 lowered_program("kernel<<<1, 1>>>();").substr(35) +
+                 "```\n'''\n[[rule]]\ntext = "
+                 "'{\"blocks\":[{\"first\":4,\"last\":4,\"reason\":\"launch\"}]}'\n"));
+  EXPECT_EQ(run({"resume", folder, "--set", "lower.iterations_a=3", "--json"}), 0) << err_;
+  const auto report = *parse_json(out_, "report");
+  EXPECT_EQ(report["stage"], "B");
+  EXPECT_EQ(report["marked_by"], "annotator");
+  EXPECT_EQ(report["steps"].size(), 4u);
+  EXPECT_EQ(*real_files().read(folder + "/lowered.cu"), report["text"]);
+  EXPECT_EQ(run({"report", folder}), 0);
+  EXPECT_TRUE(said("lowering; models were asked because host.cu:1")) << out_;
+  EXPECT_TRUE(said("marks 1  PASSED")) << out_;
 }
 
 }  // namespace

@@ -130,6 +130,7 @@ Outcome Machine::nccl_collective(Host host, const CollectiveRequest& request) {
   if (impl_->find_stream(host, request.stream) == nullptr) {
     return refuse(kNcclInvalidArgument, "the stream does not exist on this rank");
   }
+  if (request.count != 1) ++impl_->host_collectives;
   GroupState& group = r.groups[host.thread];
   if (group.depth > 0) {
     if (group.requests.size() >= (1u << 20))
@@ -139,6 +140,8 @@ Outcome Machine::nccl_collective(Host host, const CollectiveRequest& request) {
   }
   return impl_->submit(host, {request});
 }
+
+uint64_t Machine::host_collectives() const { return impl_->host_collectives; }
 
 Outcome Machine::Impl::submit(Host host, std::vector<CollectiveRequest> requests) {
   RankState& r = rank(host);

@@ -158,6 +158,9 @@ class Machine {
   Outcome nccl_comm_abort(Host, CommHandle);
   [[nodiscard]] const CommInfo* nccl_comm_info(Host, CommHandle) const;
   Outcome nccl_collective(Host, const CollectiveRequest&);
+  // How many calls there were, those of one element aside: so ranks meet that share no memory, the
+  // harness's among them.
+  [[nodiscard]] uint64_t host_collectives() const;
   Outcome nccl_mem_alloc(Host, uint64_t bytes, Address* out);
   Outcome nccl_mem_free(Host, Address);
   // *handle is valid at once; window_info() once the call is over. `struct_bytes`: size of

@@ -307,6 +307,7 @@ struct Machine::Impl {
   std::map<Offsets, uint32_t> sites;
   uint32_t next_comm = 1, next_window = 1, next_meeting = 0;
   uint64_t unique_ids = 0;
+  uint64_t host_collectives = 0;
 
   // streams.cpp
   RankState& rank(Host host) { return ranks.at(static_cast<size_t>(host.rank)); }

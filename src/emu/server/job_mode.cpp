@@ -229,6 +229,7 @@ std::string counters(const Machine& machine, Server& server) {
   auto& engine = const_cast<Machine&>(machine).engine();
   json["warp_instructions"] = engine.instructions();
   json["api_calls"] = server.served();
+  json["host_collectives"] = machine.host_collectives();
   json["replays"] = server.deterministic();
   return dump_json(json);
 }

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "search/kept.h"
 
 namespace sculler::search {
 namespace {
@@ -40,17 +41,10 @@ Result<int64_t> Journal::answered(const Made& made) {
   if (auto ok = store_.begin(); !ok) return fail(ok.error());
   int64_t id = 0;
   if (made.source) {
-    store::Program program;
-    program.parent = p.parent.program;
-    program.name = made.source->name;
-    program.origin = "model";
-    program.plan = made.why;
-    program.directive = made.source->has_directive
-                            ? dump_json(directive::to_json(made.source->directive))
-                            : std::string();
-    program.defines = source::print(usual(made.source, "model").defines);
-    program.source_sha256 = made.source->sha256;
-    auto added = store_.add_program(program, made.source->text);
+    Candidate candidate = usual(made.source, "model");
+    candidate.parent = p.parent.program;
+    candidate.why = made.why;
+    auto added = store_.add_program(program_of(candidate), made.source->text);
     if (!added) return fail(added.error());
     id = *added;
     fact["program"] = id;

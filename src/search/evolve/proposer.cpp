@@ -19,17 +19,6 @@ using agent::Role;
 
 std::string directive_text(const directive::Directive& d) { return dump_json(to_json(d)); }
 
-// The name of the topology's bounds in words, for those who choose.
-std::string topology_text(const directive::Topology& t) {
-  return fmt::format(
-      "{} ranks, {} a node; load/store access between peers of a node: {}; GIN: {}; NCCL headers "
-      "{}",
-      t.n_ranks, t.ranks_per_node, t.lsa ? "yes" : "no", t.gin ? "yes" : "no",
-      t.nccl_version == 0 ? std::string("none")
-                          : fmt::format("{}.{}.{}", t.nccl_version / 10000,
-                                        t.nccl_version / 100 % 100, t.nccl_version % 100));
-}
-
 std::string member_title(const Member& m) {
   return agent::one_line(
       fmt::format("program {} ({}), directive {}: {}", m.program, m.candidate.source->name,
@@ -47,6 +36,16 @@ constexpr const char* kDirectiveSchema =
     R"("additionalProperties":false})";
 
 }  // namespace
+
+std::string topology_text(const directive::Topology& t) {
+  return fmt::format(
+      "{} ranks, {} a node; load/store access between peers of a node: {}; GIN: {}; NCCL headers "
+      "{}",
+      t.n_ranks, t.ranks_per_node, t.lsa ? "yes" : "no", t.gin ? "yes" : "no",
+      t.nccl_version == 0 ? std::string("none")
+                          : fmt::format("{}.{}.{}", t.nccl_version / 10000,
+                                        t.nccl_version / 100 % 100, t.nccl_version % 100));
+}
 
 std::string Proposal::name() const {
   llm::Request request;
@@ -101,7 +100,8 @@ Status Proposer::check() const {
                                           "has_files",
                                           "has_inspirations",
                                           "has_partner_files",
-                                          "has_more_knowledge"};
+                                          "has_more_knowledge",
+                                          "by_schema"};
   for (const Role role : {Role::kDirective, Role::kMutator, Role::kJudge, Role::kMeta}) {
     const auto& filler = fillers_[static_cast<std::size_t>(role)];
     if (const auto names = filler.unknown(known); !names.empty()) {

@@ -24,6 +24,9 @@ struct Brief {
   std::size_t context_bytes = 0;  // of a prompt and its answer; 0: no bound
 };
 
+// The bounds of a topology in words, for those who choose.
+[[nodiscard]] std::string topology_text(const directive::Topology& topology);
+
 class Proposer {
  public:
   Proposer(llm::Provider& provider, EvolveSettings settings, Brief brief);

@@ -1,0 +1,50 @@
+#include "search/kept.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/hold.h"
+#include "base/json.h"
+#include "base/strings.h"
+
+namespace sculler::search {
+
+store::Program program_of(const Candidate& candidate) {
+  store::Program out;
+  out.parent = candidate.parent;
+  out.name = candidate.source->name;
+  out.origin = candidate.origin;
+  out.plan = candidate.why;
+  out.directive = candidate.source->has_directive
+                      ? dump_json(directive::to_json(candidate.source->directive))
+                      : std::string();
+  out.defines = source::print(candidate.defines);
+  out.source_sha256 = candidate.source->sha256;
+  return out;
+}
+
+Result<int64_t> keep_attempt(store::Store& store, const JobFrame& frame, const Candidate& candidate,
+                             const std::string& job) {
+  if (auto ok = store.begin(); !ok) return fail(ok.error());
+  auto id = store.add_program(program_of(candidate), candidate.source->text);
+  if (!id) return fail(id.error());
+  if (auto ok = store.add_attempt({job, *id, frame.target, frame.size, join(frame.stages, " "),
+                                   static_cast<int64_t>(frame.seed), candidate.baseline});
+      !ok)
+    return fail(ok.error());
+  hold_point("attempt");
+  if (auto ok = store.commit(); !ok) return fail(ok.error());
+  return *id;
+}
+
+store::Evaluation evaluation_of(const Verdict& v, std::string text) {
+  store::Evaluation out;
+  out.job = v.job;
+  out.status = v.status;
+  out.stage = v.stage;
+  out.latency_us = v.latency_us;
+  out.percent_sol = v.percent_sol;
+  out.verdict = std::move(text);
+  return out;
+}
+
+}  // namespace sculler::search

@@ -1,0 +1,22 @@
+// What a run keeps of a candidate and its verdict, whoever leads the run.
+#pragma once
+
+#include <string>
+
+#include "search/candidate.h"
+#include "search/job.h"
+#include "search/verdict.h"
+#include "store/store.h"
+
+namespace sculler::search {
+
+// The candidate as the store has it, its text aside.
+[[nodiscard]] store::Program program_of(const Candidate& candidate);
+// Program and attempt, durable when it returns: written before the job is sent. Gives the program's
+// id.
+[[nodiscard]] Result<int64_t> keep_attempt(store::Store& store, const JobFrame& frame,
+                                           const Candidate& candidate, const std::string& job);
+// A verdict as the store has it; `text` is the evaluator's line.
+[[nodiscard]] store::Evaluation evaluation_of(const Verdict& verdict, std::string text);
+
+}  // namespace sculler::search
