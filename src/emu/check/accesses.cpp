@@ -278,6 +278,7 @@ void Checker::access(const WarpAccess& access) {
     }
   };
   const bool ordered = atomic && config_.races;
+  if (ordered && !signals_.empty() && access.access == Access::kLoad) note_wait(access);
   if (ordered) {
     strong.acquires = access.order == Order::kAcquire || access.order == Order::kAcqRel ||
                       access.order == Order::kSeqCst;
@@ -310,6 +311,11 @@ void Checker::access(const WarpAccess& access) {
       if (strong.releases) ++actor->count;
     }
   }
+}
+
+void Checker::touch(Actor& actor, RecordId now, bool writes, Address begin, uint64_t bytes) {
+  if (writes) Toucher<false, true>(*this, actor, MemorySpace::kGlobal, now).bytes(begin, bytes);
+  else Toucher<false, false>(*this, actor, MemorySpace::kGlobal, now).bytes(begin, bytes);
 }
 
 void Checker::range(const RangeAccess& access) {

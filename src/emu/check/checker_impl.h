@@ -105,6 +105,42 @@ struct Known {
   uint32_t slot = 0, warp = 0, count = 0;
 };
 
+// A put's queue: the reads of its puts are one actor (warp 0 of `slot`), their writes another (warp
+// 1), both counted by the put's number in the queue. Reads of puts that count in a counter are
+// beside, since a counter tells of its own puts only.
+struct PutQueue {
+  uint32_t slot = 0, view = 0;  // `view`: the puts themselves, as who looks
+  uint32_t puts = 0;
+  struct Counted {
+    Address counter = 0;
+    uint32_t slot = 0, count = 0;
+  };
+  std::vector<Counted> counters;
+  struct Mark {  // of each put, for reports
+    Address signal = 0;
+    uint32_t nth = 0;  // of the signal's additions; 0: has not come
+  };
+  std::vector<Mark> marks;
+};
+
+struct Put {
+  Actor view;
+  uint32_t queue = 0, number = 0;
+  uint32_t code = 0;
+  ActorId poster = 0;
+  uint32_t posted = 0;  // the poster's count
+  PutTarget target;
+  uint32_t read_slot = 0, read_count = 0;
+  std::vector<ClockEntry> reads;  // of counted puts up to this one
+};
+
+// A word that puts add to: who looked at it last, and what it had by then.
+struct SignalWatch {
+  uint32_t additions = 0, seen = 0;
+  CodeRef wait{};
+  bool looked = false;
+};
+
 class Checker final : public Observer, public WriteHistory {
  public:
   explicit Checker(CheckerConfig config);
@@ -131,6 +167,11 @@ class Checker final : public Observer, public WriteHistory {
   void cluster_phase(uint32_t cluster) override;
   void cluster_wait(ActorId warp, uint32_t cluster) override;
   void cluster_end(uint32_t cluster) override { clusters_.erase(cluster); }
+  PutId put_post(ActorId warp, uint32_t queue, CodeRef code) override;
+  void put_begin(PutId put, const PutTarget& target) override;
+  void put_access(PutId put, Access access, Address begin, uint64_t bytes) override;
+  void put_tell(PutId put, PutWord what, Address word) override;
+  void put_end(PutId put) override { puts_.erase(put); }
   void allocated(int rank, Address begin, uint64_t bytes, bool zeroed) override;
   void freed(Address begin, uint64_t bytes) override;
   void finding(Finding finding) override;
@@ -197,6 +238,8 @@ class Checker final : public Observer, public WriteHistory {
   void check_reads(Actor& actor, ReadersId reads, RecordId now, uint32_t offset, uint32_t bytes);
   [[nodiscard]] bool both_atomic(const Record& a, const Record& b) const;
   ReadersId add_reader(Actor& actor, ReadersId readers, RecordId now);
+  // Global memory, looked at with what `actor` knows, under a record that need not be its own.
+  void touch(Actor& actor, RecordId now, bool writes, Address begin, uint64_t bytes);
 
   // async.cpp
   PhasePoint& point_at(Address barrier);
@@ -206,6 +249,10 @@ class Checker final : public Observer, public WriteHistory {
   void arrive(PhasePoint& point, Actor& actor, bool release);
   void complete(PhasePoint& point);
   [[nodiscard]] bool async_before(const Actor& warp, const Record& record);
+
+  // put.cpp
+  void note_wait(const WarpAccess& access);
+  void explain_put(Finding& finding, const Record& put, bool is_now) const;
 
   // findings.cpp
   void race(Actor& actor, RecordId now, RecordId before, uint32_t offset, uint32_t bytes);
@@ -237,6 +284,12 @@ class Checker final : public Observer, public WriteHistory {
     RecordId record = 0;
   };
   std::array<LastAsync, 4> last_async_{};
+  std::unordered_map<PutId, Put> puts_;
+  std::unordered_map<uint32_t, PutQueue> put_queues_;  // by the caller's number
+  std::unordered_map<uint32_t, uint32_t> put_slots_;   // slot -> the caller's number
+  std::unordered_map<Address, SignalWatch> signals_;
+  PutId next_put_ = 1;
+  const Put* reading_ = nullptr;  // the put whose source is looked at
   std::map<Address, Memory> allocations_;
   std::vector<uint32_t> ordinals_;  // allocations so far a rank
   uint32_t generation_ = 1;

@@ -26,7 +26,7 @@ Finding::Side Checker::side(ActorId id, const Record& record) const {
   if (slot.grid != 0) {
     out.block = slot.block;
     out.warp = static_cast<int>(id & (kMaxWarps - 1));
-  } else if (out.what.empty()) {
+  } else if (out.what.empty() && slot.async != AsyncKind::kPut) {
     out.what = slot.is_host ? "the host" : "a stream";
   }
   return out;
@@ -109,6 +109,13 @@ void Checker::race(Actor& actor, RecordId now, RecordId before, uint32_t offset,
     finding.note = std::string("a release between them reaches the ") + scope_name(miss.had) +
                    " only, and the reader is " +
                    (miss.needed == 2 ? "on another device" : "in another block");
+  } else if (finding.now.async == AsyncKind::kPut || finding.before.async == AsyncKind::kPut) {
+    // Of two puts the one that writes.
+    const bool is_now = finding.now.async == AsyncKind::kPut &&
+                        (finding.before.async != AsyncKind::kPut || other.access == Access::kLoad);
+    explain_put(finding, is_now ? mine : other, is_now);
+    if (reading_ != nullptr && other.actor == reading_->poster && other.count > reading_->posted)
+      finding.note = "it writes there after it has asked for the put";
   } else if (mine.atomic && other.atomic) {
     finding.note = "both are atomic, but of a scope that does not reach the other";
   }

@@ -70,6 +70,7 @@ enum class AsyncKind : uint8_t {
   kBulkRead,     // of a bulk group: what it reads, until wait_group.read
   kBulkWrite,    // of a bulk group: what it writes, until wait_group
   kMatrix,       // of a wgmma group
+  kPut,          // of a network: a GIN put
 };
 struct AsyncAccess {
   ActorId actor = 0;  // the warp that issued it
@@ -96,6 +97,19 @@ struct BarrierAccess {
   BarrierStep step = BarrierStep::kInit;
   Address address = 0;  // generic
   CodeRef code{};
+};
+
+// A one-sided transfer of a network (GIN): an actor of its own that begins behind what the warp
+// that asked for it had released to the system, and of which others learn only by what it tells.
+// Puts of one queue (rank, context and peer) tell in order; their payloads are not ordered.
+using PutId = uint32_t;
+enum class PutWord : uint8_t {
+  kConsumed,  // this put and those before it in its queue have read their sources: a plain store
+  kCounter,   // this put has read its source: an addition
+  kSignal,    // the payloads of this put and of those before it in its queue are there: an addition
+};
+struct PutTarget {  // where a put tells; 0: it does not
+  Address signal = 0, counter = 0;
 };
 
 struct GridInfo {
@@ -134,6 +148,9 @@ struct Finding {
   uint64_t count = 1;  // folded repeats of the same pair of places
   std::string note{};  // what else is known: "a release between them reaches the block only ..."
   bool proxy = false;  // ordered, but for a proxy fence
+  // Of a put's payload: the wait that was over before the put's signal came; of mixed actions on
+  // a signal: the other action.
+  CodeRef wait{};
 };
 
 class Observer {
@@ -177,6 +194,13 @@ class Observer {
   virtual void cluster_phase(uint32_t /*cluster*/) {}
   virtual void cluster_wait(ActorId, uint32_t /*cluster*/) {}
   virtual void cluster_end(uint32_t /*cluster*/) {}
+
+  // Puts of a network. `queue` is a number of the caller's; 0 is no put.
+  virtual PutId put_post(ActorId /*warp*/, uint32_t /*queue*/, CodeRef) { return 0; }
+  virtual void put_begin(PutId, const PutTarget&) {}  // in the order of the queue
+  virtual void put_access(PutId, Access /*kLoad: source*/, Address /*begin*/, uint64_t /*bytes*/) {}
+  virtual void put_tell(PutId, PutWord, Address /*word*/) {}
+  virtual void put_end(PutId) {}
 
   // Memory.
   virtual void allocated(int rank, Address begin, uint64_t bytes, bool zeroed) = 0;

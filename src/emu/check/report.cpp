@@ -43,6 +43,7 @@ const char* end_of(AsyncKind kind) {
     case AsyncKind::kBulkRead: return "cp.async.bulk.wait_group(.read)";
     case AsyncKind::kBulkWrite: return "cp.async.bulk.wait_group";
     case AsyncKind::kMatrix: return "wgmma.wait_group";
+    case AsyncKind::kPut:
     case AsyncKind::kNone: break;
   }
   return "wait";
@@ -54,14 +55,79 @@ const char* how(const Finding::Side& side) {
     case AsyncKind::kBulkRead:
     case AsyncKind::kBulkWrite: return " by a bulk copy";
     case AsyncKind::kMatrix: return " by wgmma";
+    case AsyncKind::kPut:
+      return side.access == Access::kAtomic ? " by a put's signal or counter" : " by a GIN put";
     case AsyncKind::kNone: break;
   }
   return "";
 }
 
+// The words that puts add to are known by number: "GIN signal 2 of context 0 of rank 1".
+bool on_gin_word(const Finding& finding) {
+  return finding.place.starts_with("GIN signal") || finding.place.starts_with("GIN counter");
+}
+
+// Of two puts the one that writes.
+const Finding::Side* put_of(const Finding& finding) {
+  const auto is = [](const Finding::Side& side) { return side.async == AsyncKind::kPut; };
+  if (is(finding.now) && is(finding.before))
+    return finding.before.access == Access::kLoad ? &finding.now : &finding.before;
+  return is(finding.now) ? &finding.now : is(finding.before) ? &finding.before : nullptr;
+}
+
+bool both_put_there(const Finding& finding) {
+  return finding.now.async == finding.before.async && finding.now.access != Access::kLoad &&
+         finding.before.access != Access::kLoad;
+}
+
+std::string missing_of_put(const Finding& finding) {
+  if (on_gin_word(finding)) return "nothing orders the two";
+  if (both_put_there(finding)) return "no wait for the first lies before the second";
+  const bool source = put_of(finding)->access == Access::kLoad;
+  if (put_of(finding) == &finding.before) {
+    return source ? "no flush and no counter says that the put has read its source"
+                  : "no wait for a signal of the put lies between them";
+  }
+  if (source) {
+    return finding.note.empty() ? "the put does not begin behind that access"
+                                : "no flush and no counter says that the put has read its source";
+  }
+  return "nothing tells the put's side that the bytes may be overwritten";
+}
+
+std::string advice_of_put(const Finding& finding) {
+  if (on_gin_word(finding)) {
+    return "Reset a signal or counter only where nobody waits for it and no put that adds to it is "
+           "under way (a barrier of the ranks between), or never: let the target grow.";
+  }
+  const bool source = put_of(finding)->access == Access::kLoad;
+  const bool first = put_of(finding) == &finding.before;
+  if (source) {
+    return first || !finding.note.empty()
+               ? "Call flush, or give the put a counter (ncclGin_CounterInc) and wait for it, "
+                 "before its source is overwritten."
+               : "Let the threads that write the source meet (__syncthreads()) before the one "
+                 "that calls put, and flush or wait for a counter before they write it again.";
+  }
+  if (finding.wait.function != 0) {
+    return "Wait for the number of signals that includes this put's: read the signal before the "
+           "put can come, or keep a target that grows; a shadow starts at 0 and only "
+           "increaseSignalShadow and resetSignal move it.";
+  }
+  if (both_put_there(finding))
+    return "Let the second put begin behind a wait for the first one's signal.";
+  return first || !finding.note.empty()
+             ? "Give the put a signal (ncclGin_SignalInc, ncclGin_SignalAdd) and let the reader "
+               "wait for it on the same context."
+             : "Let the reader say that it is done (a signal or a barrier of the ranks) and the "
+               "putter wait for that before it puts there again.";
+}
+
 std::string missing(const Finding& finding) {
   const auto& now = finding.now;
   const auto& before = finding.before;
+  if (put_of(finding) != nullptr && finding.kind == Finding::Kind::kRace)
+    return missing_of_put(finding);
   if (finding.proxy) return "no fence.proxy.async lies between them";
   if (before.async != AsyncKind::kNone && now.rank == before.rank && is_kernel(now)) {
     return std::string("no ") + end_of(before.async) +
@@ -84,6 +150,8 @@ std::string race_advice(const Finding& finding) {
     return "Execute fence.proxy.async (cutlass::arch::fence_view_async_shared, "
            "cuda::ptx::fence_proxy_async) behind the write, before what hands the data over.";
   }
+  if (finding.kind == Finding::Kind::kRace && (put_of(finding) != nullptr || on_gin_word(finding)))
+    return advice_of_put(finding);
   const bool same_rank = now.rank == before.rank && is_kernel(now);
   if (before.async == AsyncKind::kTransaction && same_rank)
     return "Wait for the phase of the mbarrier that the copy completes before touching its data.";
@@ -191,6 +259,8 @@ ReportedFinding report(const Finding& finding, const LocateCode& locate) {
         out.text = here + " " + place + ", and " + missing(finding);
       }
       if (!finding.note.empty()) out.text += ": " + finding.note;
+      if (const SourcePlace wait = place_of(finding.wait, locate); wait.known())
+        out.text += ", at " + wait.full();
       out.advice = race_advice(finding);
       break;
     case Finding::Kind::kUninitialised:
@@ -219,7 +289,12 @@ ReportedFinding report(const Finding& finding, const LocateCode& locate) {
       break;
     case Finding::Kind::kMisuse:
       out.text = here + " " + place + (finding.note.empty() ? "" : ": " + finding.note);
-      out.advice = "See the documentation of the call.";
+      if (const SourcePlace other = place_of(finding.wait, locate); other.known())
+        out.text += "; the other is at " + other.full();
+      out.advice = finding.place.starts_with("GIN signal")
+                       ? "Use ncclGin_SignalInc alone or ncclGin_SignalAdd alone on one signal "
+                         "until it is reset: take another signal for the other."
+                       : "See the documentation of the call.";
       break;
   }
   if (finding.count > 1) out.text += ", " + std::to_string(finding.count) + " times";

@@ -21,7 +21,18 @@ const char* name(Collective kind) {
 }
 
 Machine::Impl::Impl(const MachineConfig& c)
-    : config(c), engine(c.engine), observer(c.engine.observer), random(c.engine.schedule.seed) {
+    : config(c),
+      engine(c.engine),
+      observer(c.engine.observer),
+      random(c.engine.schedule.seed),
+      gin(
+          engine,
+          [this](int rank_index, uint64_t id) -> const WindowInfo* {
+            for (const auto& [handle, info] : ranks[static_cast<size_t>(rank_index)].windows)
+              if (info.id == id) return &info;
+            return nullptr;
+          },
+          [this](MachineFault fault) { break_rank(fault.rank, std::move(fault)); }) {
   ranks.resize(static_cast<size_t>(c.engine.n_ranks));
   int index = 0;
   for (RankState& r : ranks) {

@@ -173,7 +173,10 @@ class Machine {
   // Resources of a device communicator: one zeroed window of `resource_bytes` (equal on all ranks),
   // info as above.
   Outcome nccl_dev_comm_create(Host, CommHandle, uint64_t resource_bytes, uint64_t struct_bytes,
-                               Address* resource_window);
+                               const GinNeeds& gin, Address* resource_window);
+  // The caller's end of GIN; null: that device communicator has none.
+  [[nodiscard]] const GinInfo* nccl_gin_info(Host, Address resource_window) const;
+  [[nodiscard]] uint64_t gin_puts() const;  // so far, signals without a payload included
   Outcome nccl_dev_comm_destroy(Host, CommHandle, Address resource_window);
 
   // ---- cuBLAS (errors are CublasCode)

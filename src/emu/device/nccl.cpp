@@ -1,5 +1,6 @@
 // Communicators, groups, windows: the host's side of NCCL.
 #include <cstring>
+#include <numeric>
 
 #include "emu/device/state.h"
 
@@ -81,7 +82,7 @@ void Machine::Impl::hold(Meeting& meeting, const std::shared_ptr<Communicator>& 
           Member& member = *meeting.arrivals[group[place]].member;
           member.comm = child;
           member.info = CommInfo{static_cast<int>(place), static_cast<int>(group.size()),
-                                 child->world, false};
+                                 lsa_size(child->world), child->world, false};
           member.ready = true;
         }
       }
@@ -89,7 +90,9 @@ void Machine::Impl::hold(Meeting& meeting, const std::shared_ptr<Communicator>& 
     }
     case Meeting::Kind::kWindow:
     case Meeting::Kind::kDevComm: {
-      const int code = hold_windows(meeting, *comm, &why);
+      int code = hold_windows(meeting, *comm, &why);
+      if (code == 0 && meeting.kind == Meeting::Kind::kDevComm)
+        code = hold_gin(meeting, *comm, &why);
       if (code != 0) {
         meeting.error.assign(n, code);
         for (const Meeting::Arrival& a : meeting.arrivals) rank(a.host).message = why;
@@ -122,6 +125,38 @@ void Machine::Impl::hold(Meeting& meeting, const std::shared_ptr<Communicator>& 
     if (all) finished.emplace_back(ticket, error);
   }
   for (const auto& [ticket, error] : finished) complete(ticket, error);
+}
+
+int Machine::Impl::lsa_size(const std::vector<int>& world) {
+  int common = 0, run = 1;
+  for (size_t i = 1; i < world.size(); ++i) {
+    if (engine.memory().same_node(world[i - 1], world[i])) {
+      ++run;
+      continue;
+    }
+    common = std::gcd(common, run);
+    run = 1;
+  }
+  return std::gcd(common, run);
+}
+
+int Machine::Impl::hold_gin(Meeting& meeting, const Communicator& comm, std::string* why) {
+  std::vector<Address> windows;
+  for (size_t i = 0; i < meeting.arrivals.size(); ++i) {
+    if (!(meeting.arrivals[i].gin == meeting.arrivals[0].gin)) {
+      *why = "ncclDevCommCreate: rank " + std::to_string(comm.world[0]) + " and rank " +
+             std::to_string(comm.world[i]) +
+             " ask for different numbers of GIN signals, counters or barriers; all ranks must "
+             "agree";
+      return kNcclInvalidUsage;
+    }
+    windows.push_back(meeting.arrivals[i].handle);
+  }
+  if (!meeting.arrivals[0].gin.on) return kNcclSuccess;
+  const Status made = gin.create(comm.world, windows, meeting.arrivals[0].gin);
+  if (made) return kNcclSuccess;
+  *why = "ncclDevCommCreate: " + made.error().text();
+  return kNcclSystemError;
 }
 
 int Machine::Impl::hold_windows(Meeting& meeting, Communicator& comm, std::string* why) {
@@ -183,8 +218,10 @@ int Machine::Impl::hold_windows(Meeting& meeting, Communicator& comm, std::strin
     info.handle = a.handle;
     info.pointer = a.pointer;
     info.bytes = a.bytes;
-    info.flat_base = meeting.arrivals[0].pointer;
+    const auto lsa = static_cast<size_t>(lsa_size(comm.world));
+    info.flat_base = meeting.arrivals[i / lsa * lsa].pointer;
     info.stride = step * kRankStride;
+    info.lsa_rank = static_cast<int>(i % lsa);
     info.rank = static_cast<int>(i);
     info.n_ranks = static_cast<int>(n);
     info.id = id;
@@ -250,7 +287,8 @@ Outcome Machine::nccl_comm_init(Host host, int n_ranks, const std::array<uint8_t
   if (held->n_here + 1 == held->arrivals.size()) impl_->inits.erase(id);
   for (size_t i = 0; i < held->arrivals.size(); ++i) {
     if (const auto other = held->comm->members[i].lock()) {
-      other->info = CommInfo{static_cast<int>(i), n_ranks, held->comm->world, false};
+      other->info = CommInfo{static_cast<int>(i), n_ranks, impl_->lsa_size(held->comm->world),
+                             held->comm->world, false};
     }
   }
   return impl_->arrive(
@@ -455,7 +493,7 @@ const WindowInfo* Machine::nccl_window_info(Host host, Address handle) const {
 }
 
 Outcome Machine::nccl_dev_comm_create(Host host, CommHandle handle, uint64_t resource_bytes,
-                                      uint64_t struct_bytes, Address* out) {
+                                      uint64_t struct_bytes, const GinNeeds& gin, Address* out) {
   RankState& r = impl_->rank(host);
   *out = 0;
   const auto member = impl_->find_comm(host, handle);
@@ -479,9 +517,15 @@ Outcome Machine::nccl_dev_comm_create(Host host, CommHandle handle, uint64_t res
   Meeting::Arrival arrival;
   arrival.bytes = resource_bytes;
   arrival.handle = *address;
+  arrival.gin = gin;
   return impl_->arrive(host, meeting, static_cast<uint32_t>(member->info.rank), std::move(arrival),
                        "ncclDevCommCreate", member->comm);
 }
+
+const GinInfo* Machine::nccl_gin_info(Host host, Address resource_window) const {
+  return impl_->gin.info(host.rank, resource_window);
+}
+uint64_t Machine::gin_puts() const { return impl_->gin.puts(); }
 
 Outcome Machine::nccl_dev_comm_destroy(Host host, CommHandle handle, Address resource_window) {
   RankState& r = impl_->rank(host);
@@ -489,6 +533,7 @@ Outcome Machine::nccl_dev_comm_destroy(Host host, CommHandle handle, Address res
   if (found == r.windows.end())
     return {impl_->explain(r, kNcclInvalidArgument, "no such device communicator"), 0};
   const Address pointer = found->second.pointer;
+  impl_->gin.destroy(host.rank, resource_window);
   const Outcome outcome = nccl_window_deregister(host, handle, resource_window);
   if (outcome.error == 0) (void)memory().release(host.rank, pointer);
   return outcome;

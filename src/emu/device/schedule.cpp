@@ -229,6 +229,7 @@ void Machine::Impl::drop(int rank_index, int code) {
   RankState& r = ranks[static_cast<size_t>(rank_index)];
   r.sticky = code;
   engine.kill_rank(rank_index);
+  gin.drop_rank(rank_index);
   std::erase_if(grids, [&](const auto& entry) { return entry.second->rank == rank_index; });
   std::erase_if(host_running, [&](const auto& entry) { return entry.second->rank == rank_index; });
   std::erase_if(host_calls, [&](const HostCall& call) { return call.rank == rank_index; });
@@ -307,6 +308,14 @@ void Machine::Impl::engine_step(uint64_t budget) {
   }
 }
 
+// One step of the network; false: nothing is there for it.
+bool Machine::Impl::gin_step(bool all) {
+  if (!gin.step(all)) return false;
+  gin_held = 0;
+  stalled = false;
+  return true;
+}
+
 Machine::Progress Machine::Impl::run(uint64_t budget) {
   const uint64_t begin = engine.instructions();
   const Schedule& schedule = config.engine.schedule;
@@ -337,6 +346,18 @@ Machine::Progress Machine::Impl::run(uint64_t budget) {
       }
     }
     const bool can_run = !grids.empty() && !stalled;
+    // The network: at last where nothing else goes, and now and then where the schedule draws it.
+    constexpr uint32_t kMostHeld = 16;
+    const bool drawn =
+        schedule.kind == ScheduleKind::kRandom || schedule.kind == ScheduleKind::kPriority;
+    if (gin.active()) {
+      const bool idle = !can_run && (heads.empty() || held);
+      const bool now = idle || gin_held > kMostHeld || (drawn && random.below(2) == 0);
+      if (now && gin_step(idle || gin_held > kMostHeld)) {
+        if (++rounds > (1u << 16)) return Progress::kBudget;
+        continue;
+      }
+    }
     Op* chosen = nullptr;
     uint64_t slice = 1 << 16;
     if (!heads.empty() && !held) {
@@ -377,8 +398,10 @@ Machine::Progress Machine::Impl::run(uint64_t budget) {
     if (can_run) {
       const uint64_t spent = engine.instructions() - begin;
       if (spent >= budget) return Progress::kBudget;
-      if (schedule.kind == ScheduleKind::kRandom || schedule.kind == ScheduleKind::kPriority) {
-        slice = heads.empty() ? uint64_t{1} << 14 : uint64_t{1} << (5 + random.below(9));
+      gin_held += gin.active() ? 1 : 0;
+      if (drawn) {
+        slice = heads.empty() && !gin.active() ? uint64_t{1} << 14
+                                               : uint64_t{1} << (5 + random.below(9));
       }
       engine_step(std::min(slice, budget - spent));
       continue;

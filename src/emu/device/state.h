@@ -14,25 +14,11 @@
 #include <variant>
 #include <vector>
 
+#include "emu/device/gin.h"
 #include "emu/device/machine.h"
+#include "emu/device/random.h"
 
 namespace sculler::emu {
-
-// xorshift64*: small, seeded, the same everywhere.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ull + 0xd1b54a32d192ed03ull) {}
-  uint64_t next() {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return state_ * 0x2545f4914f6cdd1dull;
-  }
-  uint64_t below(uint64_t n) { return (next() >> 11) % n; }
-
- private:
-  uint64_t state_;
-};
 
 // Actors that stand for "what this stream (or host) had done at a moment". An actor may be used
 // again for a later moment of the same owner only: the later clock covers the earlier one, so
@@ -215,6 +201,7 @@ struct Meeting {
     std::shared_ptr<Member> member;
     Address pointer = 0, handle = 0;
     uint64_t bytes = 0, struct_bytes = 0;
+    GinNeeds gin{};
     int color = 0, key = 0;
   };
   Kind kind = Kind::kInit;
@@ -287,6 +274,8 @@ struct Machine::Impl {
   Engine engine;
   Observer* observer;
   Random random;
+  Gin gin;
+  uint32_t gin_held = 0;  // slices of the engine since GIN last went on
   std::vector<RankState> ranks;
   std::map<Ticket, TicketState> tickets;
   std::vector<Completion> completions;
@@ -347,6 +336,7 @@ struct Machine::Impl {
   void finish(Op& op);
   bool execute(Op& op, std::string* error);  // copies, memsets, values, gemm, free: at once
   void engine_step(uint64_t budget);
+  bool gin_step(bool all);
   void break_rank(int rank, MachineFault fault);
   void drop(int rank, int code);
   double cost(const Op& op) const;
@@ -372,6 +362,9 @@ struct Machine::Impl {
                  const std::shared_ptr<Communicator>& comm);
   void hold(Meeting& meeting, const std::shared_ptr<Communicator>& comm);  // all are here
   int hold_windows(Meeting& meeting, Communicator& comm, std::string* why);
+  int hold_gin(Meeting& meeting, const Communicator& comm, std::string* why);
+  // Ranks of a communicator that share a node and follow each other, the same number everywhere.
+  [[nodiscard]] int lsa_size(const std::vector<int>& world);
   Outcome submit(Host host, std::vector<CollectiveRequest> requests);
 
   void number(Op& op,

@@ -149,14 +149,15 @@ struct CollectiveRequest {
 
 struct CommInfo {
   int rank = 0, n_ranks = 0;  // within the communicator
+  int lsa_size = 0;           // ranks that reach each other by loads and stores
   std::vector<int> world;     // world[i]: the job's rank that is comm rank i
   bool broken = false;  // aborted, or a member's context is broken: async error kNcclRemoteError
 };
 
 // A registered window as one rank's drop-in needs it to fill ncclWindow_vidmem, which lies at
 // `handle` in that rank's device memory (`struct_bytes` long, zeroed): write it with
-// Machine::write_internal. lsaFlatBase = flat_base, stride4G = stride >> 32; comm rank i's copy of
-// the user's pointer is flat_base + i * stride.
+// Machine::write_internal. lsaFlatBase = flat_base, stride4G = stride >> 32; the copy of LSA rank i
+// of the own node is flat_base + i * stride.
 struct WindowInfo {
   Address handle = 0;   // ncclWindow_t
   Address pointer = 0;  // this rank's memory
@@ -164,7 +165,29 @@ struct WindowInfo {
   Address flat_base = 0;
   uint64_t stride = 0;  // multiple of 4 GiB
   int rank = 0, n_ranks = 0;
-  uint32_t id = 0;  // the same on all ranks
+  int lsa_rank = 0;
+  uint32_t id = 0;  // the same on all ranks; GIN knows the window by it
+};
+
+// What a device communicator asks of GIN.
+struct GinNeeds {
+  bool on = false;
+  uint32_t signals = 0, counters = 0;  // the user's, from 0 on
+  uint32_t barrier_signals = 0;
+  bool operator==(const GinNeeds&) const = default;
+};
+// One rank's end of it, as its drop-in needs it to fill ncclDevComm and ncclGinProxyGpuCtx_t.
+struct GinInfo {
+  uint32_t contexts = 0, queue_size = 0;
+  uint32_t signals = 0;         // a context, those of barriers and what lies between included
+  uint32_t barrier_signal = 0;  // number of the first
+  Address shadows = 0;          // contexts * signals words of 8 bytes
+  struct Context {
+    Address queues = 0;                  // queue_size descriptors a peer
+    Address produced = 0, consumed = 0;  // an index of 4 bytes a peer
+    Address counters = 0, signals = 0;   // words of 8 bytes
+  };
+  std::array<Context, 4> context{};
 };
 
 struct GemmRequest {                         // column-major as cublasGemmStridedBatchedEx

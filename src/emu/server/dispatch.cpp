@@ -179,6 +179,7 @@ struct Server::Serve : Server::ServeMemory {
     wire::CommReply reply;
     reply.rank = info->rank;
     reply.n_ranks = info->n_ranks;
+    reply.lsa_size = info->lsa_size;
     reply.world.assign(info->world.begin(), info->world.end());
     reply.broken = info->broken;
     return answer({}, reply);
@@ -231,14 +232,34 @@ struct Server::Serve : Server::ServeMemory {
     reply.stride = info->stride;
     reply.rank = info->rank;
     reply.n_ranks = info->n_ranks;
+    reply.lsa_rank = info->lsa_rank;
+    reply.id = info->id;
     return answer({}, reply);
   }
   Answer operator()(const wire::DevCommCreate& m) const {
     if (m.struct_bytes > 4096) return malformed();
     wire::AddressReply reply;
+    const GinNeeds gin{m.gin, m.gin_signals, m.gin_counters, m.gin_barriers};
     const Outcome outcome = machine.nccl_dev_comm_create(host, m.comm, m.resource_bytes,
-                                                         m.struct_bytes, &reply.address);
+                                                         m.struct_bytes, gin, &reply.address);
     return answer(outcome, reply);
+  }
+  Answer operator()(const wire::GinInfo& m) const {
+    const GinInfo* info = machine.nccl_gin_info(host, m.window);
+    if (info == nullptr) return code(kNcclInvalidArgument);
+    wire::GinReply reply;
+    reply.queue_size = info->queue_size;
+    reply.signals = info->signals;
+    reply.barrier_signal = info->barrier_signal;
+    reply.shadows = info->shadows;
+    for (uint32_t c = 0; c < info->contexts; ++c) {
+      reply.queues.push_back(info->context[c].queues);
+      reply.produced.push_back(info->context[c].produced);
+      reply.consumed.push_back(info->context[c].consumed);
+      reply.counters.push_back(info->context[c].counters);
+      reply.signal_words.push_back(info->context[c].signals);
+    }
+    return answer({}, reply);
   }
   Answer operator()(const wire::DevCommDestroy& m) const {
     return answer(machine.nccl_dev_comm_destroy(host, m.comm, m.window));
@@ -367,6 +388,7 @@ Server::Answer Server::dispatch(Host host, const wire::Header& header,
     SCULLER_OP(WindowInfo);
     SCULLER_OP(DevCommCreate);
     SCULLER_OP(DevCommDestroy);
+    SCULLER_OP(GinInfo);
     SCULLER_OP(AllocateInternal);
     SCULLER_OP(WriteInternal);
     SCULLER_OP(Gemm);

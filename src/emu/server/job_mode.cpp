@@ -275,7 +275,10 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options,
   if (observer != nullptr) outcome.sync_hash = hex(observer->sync_hash());
   outcome.schedule = schedule_text(options.schedule);
   outcome.counters_json = counters(machine, server);
-  if (outcome.status == verify::status::kPassed) {
+  // The profile has no rates of a network: a prediction would take what GIN moves for nothing.
+  if (outcome.status == verify::status::kPassed && machine.gin_puts() > 0) {
+    std::fprintf(stderr, "no prediction: GIN moves data, and the profile has no rates for it\n");
+  } else if (outcome.status == verify::status::kPassed) {
     auto predicted = predict_job(job.emu_json, machine.trace(), job.n_ranks, real_files());
     if (!predicted) std::fprintf(stderr, "no prediction: %s\n", predicted.error().text().c_str());
     else if (*predicted) outcome.predicted_json = std::move(**predicted);

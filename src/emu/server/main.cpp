@@ -22,6 +22,7 @@ constexpr const char* kUsage =
     "         --schedule KIND[:SEED]             round_robin, random:7, priority:7, "
     "delay_rank:1:7\n"
     "         --profile FILE.toml  --memory BYTES  --step-limit N  --timeout SECONDS\n"
+    "         --nodes N                          ranks lie on N nodes, joined by GIN (default 1)\n"
     "         --error-exitcode N                 exit code where something was found (default 1)\n"
     "         --libs DIR                         the drop-in libraries (default ../lib/emu)\n"
     "         --json                             the verdict as one JSON line on stdout\n";
@@ -64,6 +65,8 @@ int run_command(int argc, char** argv) {
       return usage(word + " " + value + ": unknown option, or not a number");
     } else if (word == "--run") {
       options.n_ranks = static_cast<int>(*number);
+    } else if (word == "--nodes") {
+      options.vm.nodes = static_cast<int>(std::min<int64_t>(*number, sculler::emu::kMaxRanks));
     } else if (word == "--memory") {
       options.vm.memory_bytes = static_cast<uint64_t>(*number);
     } else if (word == "--step-limit") {

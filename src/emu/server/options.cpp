@@ -88,11 +88,19 @@ Result<VmOptions> parse_vm_options(std::string_view text, std::string_view origi
   options.step_limit = static_cast<uint64_t>(std::max<int64_t>(0, int_or(*json, "step_limit", 0)));
   options.memory_bytes = static_cast<uint64_t>(std::max<int64_t>(
       1 << 20, int_or(*json, "memory_bytes", static_cast<int64_t>(options.memory_bytes))));
+  options.nodes = static_cast<int>(std::clamp<int64_t>(int_or(*json, "nodes", 1), 0, kMaxRanks));
   return options;
 }
 
 Result<std::unique_ptr<Vm>> make_vm(const VmOptions& options, int n_ranks, bool keep_trace) {
+  if (options.nodes < 1 || n_ranks % options.nodes != 0) {
+    return fail(ErrorCode::kBadInput,
+                std::to_string(n_ranks) + " ranks cannot lie on " + std::to_string(options.nodes) +
+                    " nodes, as many on each",
+                "give a number of nodes that divides the ranks");
+  }
   MachineConfig config;
+  config.engine.ranks_per_node = n_ranks / options.nodes;
   if (!options.profile.empty()) {
     auto profile = task::load_profile(real_files(), options.profile);
     if (!profile) return fail(profile.error());

@@ -18,12 +18,13 @@ struct VmOptions {
   bool race = true, init = true, bounds = true, deadlock = true;
   uint64_t step_limit = 0;
   uint64_t memory_bytes = uint64_t{4} << 30;       // of a rank's heap
+  int nodes = 1;                                   // the ranks lie on so many, the same number each
   std::string profile;                             // path of a hardware profile, empty: H200
   std::string host_object = wire::kCandidateName;  // what calls in host code are said to lie in
 };
 
 // {"schedule":{"kind":"random","seed":7,"delayed_rank":0},"checks":["race","init","bounds","deadlock"],"profile":"...",
-//  "step_limit":N,"memory_bytes":N}
+//  "step_limit":N,"memory_bytes":N,"nodes":N}
 Result<VmOptions> parse_vm_options(std::string_view json, std::string_view origin);
 // "race,init,deadlock"
 Status set_checks(VmOptions& options, const std::vector<std::string>& names);
@@ -36,7 +37,7 @@ struct Vm {
   const Memory* memory = nullptr;
   std::unique_ptr<Machine> machine;
 };
-// Errors: the profile.
+// Errors: the profile, nodes that do not divide the ranks.
 Result<std::unique_ptr<Vm>> make_vm(const VmOptions& options, int n_ranks, bool keep_trace);
 
 }  // namespace sculler::emu

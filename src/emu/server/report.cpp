@@ -55,7 +55,7 @@ LocateCode locator(const Machine& machine) {
 // The other side is an access that the completion of a rank's stream does not wait for.
 bool is_late(const Finding& finding) { return by_harness(finding.now); }
 
-std::string late_text(const Finding& finding, const SourcePlace& before) {
+std::string late_text(const Finding& finding, const SourcePlace& before, const SourcePlace& wait) {
   const Finding::Side& side = finding.before;
   std::string text =
       (finding.now.access == Access::kLoad ? "the check of rank " : "the refill of rank ") +
@@ -71,9 +71,11 @@ std::string late_text(const Finding& finding, const SourcePlace& before) {
   if (side.block >= 0) text += " block " + std::to_string(side.block);
   if (side.warp >= 0) text += " warp " + std::to_string(side.warp);
   text += side.access == Access::kLoad ? " reads" : " writes";
+  if (side.async == AsyncKind::kPut) text += " by a GIN put";
   if (!side.what.empty()) text += " in " + side.what;
   if (before.known()) text += " at " + before.text();
   if (!finding.note.empty()) text += ": " + finding.note;
+  if (wait.known()) text += ", at " + wait.full();
   if (finding.count > 1) text += ", " + std::to_string(finding.count) + " times";
   return text;
 }
@@ -297,7 +299,9 @@ verify::FindingText describe(const Machine& machine, const Finding& finding) {
   verify::FindingText text;
   text.kind = reported.kind;
   text.rank = reported.rank;
-  text.text = readable(is_late(finding) ? late_text(finding, reported.before) : reported.text);
+  text.text = readable(is_late(finding) ? late_text(finding, reported.before,
+                                                    place_of(finding.wait, locator(machine)))
+                                        : reported.text);
   text.file = reported.now.file;
   text.line = static_cast<int>(reported.now.line);
   text.other_file = reported.before.file;
@@ -329,6 +333,9 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
   if (const Finding* f = first_of(findings, {Finding::Kind::kRace, Finding::Kind::kRelaxedOrder})) {
     return finish(of_finding(machine, *f, status::kRace));
   }
+  // What two kinds of updates of one signal do to each other is as little defined as a race.
+  if (const Finding* f = first_of(findings, {Finding::Kind::kMisuse}))
+    return finish(of_finding(machine, *f, status::kRace));
   for (int r = 0; r < n_ranks; ++r) {
     const RankReport& report = server.report(r);
     if (!report.host_access.empty()) {
@@ -364,7 +371,7 @@ std::optional<verify::Outcome> judge(Machine& machine, const Observer* observer,
   if (const Finding* f = first_of(findings, {Finding::Kind::kUninitialised})) {
     return finish(of_finding(machine, *f, status::kUninitialised));
   }
-  if (const Finding* f = first_of(findings, {Finding::Kind::kMisaligned, Finding::Kind::kMisuse})) {
+  if (const Finding* f = first_of(findings, {Finding::Kind::kMisaligned})) {
     return finish(of_finding(machine, *f, status::kLaunchError));
   }
   return std::nullopt;

@@ -98,6 +98,19 @@ uint32_t sectors(const Target& t, uint32_t mask, uint32_t bytes) {
   return n;
 }
 
+// Asks who watches this memory; false: a fault.
+bool watched(Warp& w, const Allocation& a, Access access, uint32_t bytes, const Address* address,
+             uint32_t mask) {
+  if (w.machine->on_watched == nullptr || !*w.machine->on_watched) return true;
+  const std::string wrong =
+      (*w.machine->on_watched)({w.rank, w.actor, code_ref(w), access, bytes, mask, address, &a});
+  if (wrong.empty()) return true;
+  const int lane = std::countr_zero(mask);
+  fault(w, Fault::Kind::kIllegalAddress, address[lane],
+        who(w, lane) + " " + verb(access) + " " + w.memory->describe(address[lane]) + ": " + wrong);
+  return false;
+}
+
 bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
   const uint32_t m = w.exec;
   if (t.contiguous) {
@@ -105,6 +118,7 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
     const auto n = static_cast<uint32_t>(std::popcount(m)) * bytes;
     if (const Allocation* a = w.memory->reach(w.rank, t.address[first], n)) {
       t.base = reinterpret_cast<uint8_t*>(t.address[first] - static_cast<uint64_t>(first) * bytes);
+      if (a->watched && !watched(w, *a, access, bytes, t.address, m)) return false;
       count_bytes(w, *a, access, n);
       w.counters->global_transactions += sectors(t, m, bytes);
       return true;
@@ -129,6 +143,7 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
   if (low > 0) {
     const auto span = static_cast<uint64_t>(high - low) + bytes;
     if (const Allocation* a = w.memory->reach(w.rank, static_cast<Address>(low), span)) {
+      if (a->watched && !watched(w, *a, access, bytes, t.address, m)) return false;
       std::memcpy(t.pointer, t.address, sizeof t.pointer);
       count_bytes(w, *a, access, static_cast<uint64_t>(std::popcount(m)) * bytes);
       w.counters->global_transactions += sectors(t, m, bytes);
@@ -149,6 +164,7 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
         return bad(w, f->kind, access, at, bytes, i, f->place);
       }
     }
+    if (a->watched && !watched(w, *a, access, bytes, t.address, 1u << i)) return false;
     t.pointer[i] = reinterpret_cast<uint8_t*>(at);
     here += bytes;
   }

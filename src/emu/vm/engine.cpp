@@ -16,7 +16,9 @@ constexpr uint64_t kClockJump =
 }  // namespace
 
 Engine::Impl::Impl(const EngineConfig& c)
-    : config(c), memory(c.n_ranks, c.limits.memory_bytes, c.observer), scheduler(c.schedule) {
+    : config(c),
+      memory(c.n_ranks, c.limits.memory_bytes, c.observer, c.ranks_per_node),
+      scheduler(c.schedule) {
   machine.config = c;
   machine.memory = &memory;
   sms.assign(static_cast<size_t>(c.n_ranks), std::vector<Sm>(c.limits.sms));
@@ -25,6 +27,7 @@ Engine::Impl::Impl(const EngineConfig& c)
 
 Engine::Engine(const EngineConfig& config) : impl_(std::make_unique<Impl>(config)) {
   impl_->machine.on_print = &on_print;
+  impl_->machine.on_watched = &on_watched;
 }
 Engine::~Engine() = default;
 

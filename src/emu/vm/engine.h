@@ -49,6 +49,7 @@ struct Schedule {
 
 struct EngineConfig {
   int n_ranks = 1;
+  int ranks_per_node = 0;  // consecutive ranks share a node; 0: all of them
   DeviceLimits limits{};
   Schedule schedule{};
   Observer* observer =
@@ -168,6 +169,19 @@ struct Location {
   std::string inner;
 };
 
+// A kernel touches memory that somebody watches (Allocation::watched): the lanes of one warp
+// instruction, before it takes effect.
+struct WatchedAccess {
+  int rank = 0;
+  ActorId actor = 0;
+  CodeRef code{};
+  Access access = Access::kLoad;
+  uint32_t bytes = 0;  // a lane
+  uint32_t mask = 0;
+  const Address* address = nullptr;  // [32]
+  const Allocation* allocation = nullptr;
+};
+
 class Engine {
  public:
   explicit Engine(const EngineConfig& config);
@@ -215,6 +229,8 @@ class Engine {
   [[nodiscard]] Location locate(CodeRef code) const;
   // vprintf output of kernels, a line a callback.
   std::function<void(int rank, std::string_view text)> on_print;
+  // What is wrong with an access to watched memory, empty where nothing is: a fault of the kernel.
+  std::function<std::string(const WatchedAccess&)> on_watched;
 
  private:
   struct Impl;

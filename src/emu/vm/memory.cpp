@@ -108,8 +108,11 @@ struct Memory::Impl {
   Finding finding;                   // what the last check() found
 };
 
-Memory::Memory(int n_ranks, uint64_t bytes_per_rank, Observer* observer)
-    : n_ranks_(n_ranks), bytes_(kRankStride), impl_(std::make_unique<Impl>()) {
+Memory::Memory(int n_ranks, uint64_t bytes_per_rank, Observer* observer, int ranks_per_node)
+    : n_ranks_(n_ranks),
+      ranks_per_node_(ranks_per_node > 0 ? ranks_per_node : std::max(1, n_ranks)),
+      bytes_(kRankStride),
+      impl_(std::make_unique<Impl>()) {
   if (n_ranks < 1 || n_ranks > int(kMaxRanks) || bytes_per_rank == 0 || bytes_per_rank > bytes_)
     throw std::runtime_error("emulated memory: 1 to 16 ranks with at most 64 GiB each");
   impl_->observer = observer;
@@ -169,7 +172,8 @@ Result<Address> Memory::allocate(int rank, uint64_t bytes, Allocation::Kind kind
                 "emulate a smaller size");
   if (impl_->allocations.size() >= UINT32_MAX - 1)
     return fail(ErrorCode::kInternal, "too many allocations");
-  impl_->allocations.push_back({kind, rank, begin, bytes, true, false, std::move(name)});
+  impl_->allocations.push_back(
+      {kind, rank, begin, bytes, true, false, std::move(name), false, {}, 0, ~uint64_t{0}});
   impl_->table.push_back(&impl_->allocations.back());
   table_ = impl_->table.data();
   const auto id = uint32_t(impl_->allocations.size());
@@ -232,10 +236,13 @@ const Finding* Memory::check(int rank, Address address, uint64_t bytes) const {
   f.now.rank = rank;
   f.place = describe(address);
   const Allocation* a = at(address);
-  f.kind = a == nullptr                             ? Finding::Kind::kBounds
-           : !a->live                               ? Finding::Kind::kUseAfterFree
-           : a->rank != rank && !a->peer_accessible ? Finding::Kind::kWrongRank
-                                                    : Finding::Kind::kBounds;
+  f.kind = a == nullptr ? Finding::Kind::kBounds
+           : !a->live   ? Finding::Kind::kUseAfterFree
+           : a->rank != rank && (!a->peer_accessible || !same_node(a->rank, rank))
+               ? Finding::Kind::kWrongRank
+               : Finding::Kind::kBounds;
+  if (f.kind == Finding::Kind::kWrongRank && !same_node(a->rank, rank))
+    f.place += " (on another node, which GIN reaches and loads and stores do not)";
   return &f;
 }
 
@@ -267,6 +274,13 @@ std::string Memory::describe(Address address) const {
       return std::to_string(distance) + " bytes before " + near->name + " of rank " +
              std::to_string(near->rank);
     return std::string(hex) + ", which no allocation holds";
+  }
+  if (!a->unit.empty()) {
+    const uint64_t index = (address - a->begin) / 8;
+    const std::string of = " of " + a->name + " of rank " + std::to_string(a->rank);
+    if (index >= a->own) return "GIN barrier signal " + std::to_string(index - a->own) + of;
+    return a->unit + " " + std::to_string(index) + of +
+           (index >= a->units ? " (there are " + std::to_string(a->units) + ")" : "");
   }
   std::string text =
       a->name + " of rank " + std::to_string(a->rank) + " + " + std::to_string(address - a->begin);

@@ -35,7 +35,7 @@ inline constexpr Address kLocalBase = 0x0400'0000'0000;
 inline constexpr uint32_t kMaxRanks = 16;
 
 struct Allocation {
-  enum class Kind : uint8_t { kDevice, kNccl, kGlobal, kPinned, kManaged, kInternal };
+  enum class Kind : uint8_t { kDevice, kNccl, kGlobal, kPinned, kManaged, kInternal, kGin };
   Kind kind = Kind::kDevice;
   int rank = 0;
   Address begin = 0;
@@ -43,13 +43,19 @@ struct Allocation {
   bool live = true;
   // Ranks other than the owner may touch it: set by window registration (kNccl) or IPC.
   bool peer_accessible = false;
-  std::string name;  // "cudaMalloc #3", "set 2 buffer C", "window 1", "__device__ counter"
+  std::string name;      // "cudaMalloc #3", "set 2 buffer C", "window 1", "__device__ counter"
+  bool watched = false;  // Engine::on_watched is asked before each access of a kernel
+  // Where it is an array of 8-byte words that people know by number: "GIN signal 2 of context 0".
+  // From `own` on the words are the library's, between `units` and `own` nobody's.
+  std::string unit{};
+  uint64_t units = 0, own = ~uint64_t{0};
 };
 
 class Memory {
  public:
-  // Throws std::runtime_error where the address range cannot be mapped.
-  Memory(int n_ranks, uint64_t bytes_per_rank, Observer* observer);
+  // Throws std::runtime_error where the address range cannot be mapped. `ranks_per_node`: windows
+  // open memory to the ranks of the owner's node (consecutive ranks); 0: one node.
+  Memory(int n_ranks, uint64_t bytes_per_rank, Observer* observer, int ranks_per_node = 0);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -72,6 +78,9 @@ class Memory {
   [[nodiscard]] int host_fd(int rank) const;
   [[nodiscard]] uint64_t host_bytes() const { return bytes_; }
   [[nodiscard]] int n_ranks() const { return n_ranks_; }
+  [[nodiscard]] bool same_node(int a, int b) const {
+    return a / ranks_per_node_ == b / ranks_per_node_;
+  }
   // Every allocation of a rank that is live, in order of address.
   [[nodiscard]] std::vector<const Allocation*> live(int rank) const;
 
@@ -79,7 +88,9 @@ class Memory {
   // that `rank` may touch, else null.
   [[nodiscard]] const Allocation* reach(int rank, Address address, uint64_t bytes) const {
     const Allocation* a = at(address);
-    if (a == nullptr || !a->live || (a->rank != rank && !a->peer_accessible)) return nullptr;
+    if (a == nullptr || !a->live ||
+        (a->rank != rank && (!a->peer_accessible || !same_node(a->rank, rank))))
+      return nullptr;
     return address >= a->begin && bytes <= a->bytes && address - a->begin <= a->bytes - bytes
                ? a
                : nullptr;
@@ -96,7 +107,7 @@ class Memory {
     const uint32_t id = granules_[host][rank][within / kGranule];
     return id == 0 ? nullptr : table_[id];
   }
-  int n_ranks_ = 0;
+  int n_ranks_ = 0, ranks_per_node_ = 1;
   uint64_t bytes_ = 0;                        // of address space
   uint32_t* granules_[2][kMaxRanks] = {};     // allocation id a granule, 0 = none
   const Allocation* const* table_ = nullptr;  // by id

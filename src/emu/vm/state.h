@@ -222,6 +222,7 @@ struct Machine {
   uint64_t clock_bonus = 0;  // virtual time that passed while all were waiting
   Fault fault{};
   std::function<void(int, std::string_view)>* on_print = nullptr;
+  std::function<std::string(const WatchedAccess&)>* on_watched = nullptr;
   Bytes scratch;  // of one bulk copy
 };
 

@@ -57,11 +57,12 @@ using CommDestroy = OnHandle<Op::kCommDestroy>;
 using CommAbort = OnHandle<Op::kCommAbort>;
 struct CommReply {
   int32_t rank = 0, n_ranks = 0;
+  int32_t lsa_size = 0;        // ranks that reach each other by loads and stores
   std::vector<int32_t> world;  // VM rank of each member
   bool broken = false;
   template <class A>
   void visit(A& a) {
-    a(rank, n_ranks, world, broken);
+    a(rank, n_ranks, lsa_size, world, broken);
   }
 };
 struct CommInfo {
@@ -122,9 +123,33 @@ struct DevCommCreate {
   using Reply = AddressReply;
   uint64_t comm = 0, resource_bytes = 0;
   uint32_t struct_bytes = 0;
+  bool gin = false;
+  uint32_t gin_signals = 0, gin_counters = 0, gin_barriers = 0;
   template <class A>
   void visit(A& a) {
-    a(comm, resource_bytes, struct_bytes);
+    a(comm, resource_bytes, struct_bytes, gin, gin_signals, gin_counters, gin_barriers);
+  }
+};
+// This rank's end of the network of a device communicator, whose resource window is `window`.
+struct GinReply {
+  uint32_t queue_size = 0;
+  uint32_t signals = 0, barrier_signal = 0;
+  uint64_t shadows = 0;
+  // A context each.
+  std::vector<uint64_t> queues, produced, consumed, counters, signal_words;
+  template <class A>
+  void visit(A& a) {
+    a(queue_size, signals, barrier_signal, shadows, queues, produced, consumed, counters,
+      signal_words);
+  }
+};
+struct GinInfo {
+  static constexpr Op kOp = Op::kGinInfo;
+  using Reply = GinReply;
+  uint64_t window = 0;
+  template <class A>
+  void visit(A& a) {
+    a(window);
   }
 };
 template <Op kCode>
@@ -141,11 +166,12 @@ using WindowDeregister = OnWindow<Op::kWindowDeregister>;
 using DevCommDestroy = OnWindow<Op::kDevCommDestroy>;
 struct WindowReply {
   uint64_t pointer = 0, bytes = 0;
-  uint64_t flat_base = 0, stride = 0;  // comm rank i's copy of `pointer`: flat_base + i * stride
-  int32_t rank = 0, n_ranks = 0;
+  uint64_t flat_base = 0, stride = 0;  // LSA rank i's copy of `pointer`: flat_base + i * stride
+  int32_t rank = 0, n_ranks = 0, lsa_rank = 0;
+  uint64_t id = 0;  // what GIN knows the window by
   template <class A>
   void visit(A& a) {
-    a(pointer, bytes, flat_base, stride, rank, n_ranks);
+    a(pointer, bytes, flat_base, stride, rank, n_ranks, lsa_rank, id);
   }
 };
 struct WindowInfo {

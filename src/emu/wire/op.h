@@ -84,6 +84,7 @@ enum class Op : uint16_t {
   kWindowInfo,
   kDevCommCreate,
   kDevCommDestroy,
+  kGinInfo,
   kAllocateInternal,
   kWriteInternal,
   kGemm = 176,

@@ -20,6 +20,24 @@ TEST(Options, AJobsObject) {
   EXPECT_EQ(schedule_text(options->schedule), "delay_rank:1:9");
 }
 
+TEST(Options, NodesDivideTheRanks) {
+  auto options = parse_vm_options(R"({"nodes":2,"memory_bytes":1048576})", "job.json");
+  ASSERT_TRUE(options) << options.error().text();
+  EXPECT_EQ(options->nodes, 2);
+  {
+    auto vm = make_vm(*options, 4, false);
+    ASSERT_TRUE(vm) << vm.error().text();
+    const Memory& memory = (*vm)->machine->memory();
+    EXPECT_TRUE(memory.same_node(0, 1));
+    EXPECT_FALSE(memory.same_node(1, 2));
+    EXPECT_TRUE(memory.same_node(2, 3));
+  }
+  const auto uneven = make_vm(*options, 3, false);
+  ASSERT_FALSE(uneven);
+  EXPECT_NE(uneven.error().text().find("3 ranks cannot lie on 2 nodes"), std::string::npos);
+  EXPECT_FALSE(make_vm(*parse_vm_options(R"({"nodes":0})", "job.json"), 2, false));
+}
+
 TEST(Options, WrongWordsAreNamed) {
   auto kind = parse_vm_options(R"({"schedule":{"kind":"rnd"}})", "job.json");
   ASSERT_FALSE(kind);

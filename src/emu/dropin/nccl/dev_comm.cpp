@@ -1,6 +1,6 @@
 // Device communicators as NCCL 2.28.9 lays them out: resource buffers in one symmetric window,
-// handles in units of 128 bytes; barriers and LL all-to-all as its requirement functions say. All
-// ranks are load/store accessible to each other.
+// handles in units of 128 bytes; barriers and LL all-to-all as its requirement functions say. The
+// ranks of a node are load/store accessible to each other; GIN reaches all (gin.cpp).
 #include <algorithm>
 #include <cstring>
 
@@ -12,8 +12,13 @@ namespace {
 constexpr uint64_t kHandleUnit = 128;  // ncclGetResourceBufferOffset
 
 ncclTeam_t world_team(const ncclComm& comm) { return {comm.info.n_ranks, comm.info.rank, 1}; }
-ncclTeam_t lsa_team(const ncclComm& comm) { return {comm.info.n_ranks, comm.info.rank, 1}; }
-ncclTeam_t rail_team(const ncclComm& comm) { return {1, 0, comm.info.n_ranks}; }
+ncclTeam_t lsa_team(const ncclComm& comm) {
+  return {comm.info.lsa_size, comm.info.rank % comm.info.lsa_size, 1};
+}
+ncclTeam_t rail_team(const ncclComm& comm) {
+  const int size = comm.info.lsa_size;
+  return {comm.info.n_ranks / size, comm.info.rank / size, size};
+}
 
 // Where a requirement's buffer lies in the resource window; `end` moves behind it.
 uint32_t place(uint64_t& end, const ncclDevResourceRequirements_t& need) {
@@ -24,7 +29,7 @@ uint32_t place(uint64_t& end, const ncclDevResourceRequirements_t& need) {
   return handle;
 }
 
-ncclResult_t no_gin(const char* what) {
+ncclResult_t refuse(const char* what) {
   client::unsupported("ncclDevCommCreate", what);
   return ncclInvalidUsage;
 }
@@ -48,7 +53,7 @@ SCULLER_EXPORT_C int ncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int r
 }
 SCULLER_NCCL_ALIAS(ncclTeamRankToWorld);
 SCULLER_EXPORT_C int ncclTeamRankToLsa(ncclComm_t comm, ncclTeam_t team, int rank) {
-  return know(comm) ? comm->info.rank + (rank - team.rank) * team.stride : -1;
+  return know(comm) ? lsa_team(*comm).rank + (rank - team.rank) * team.stride : -1;
 }
 SCULLER_NCCL_ALIAS(ncclTeamRankToLsa);
 
@@ -86,10 +91,20 @@ SCULLER_EXPORT_C ncclResult_t ncclLLA2ACreateRequirement(int n_blocks, int n_slo
 }
 SCULLER_NCCL_ALIAS(ncclLLA2ACreateRequirement);
 
-SCULLER_EXPORT_C ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t, ncclTeam_t, int,
-                                                              ncclGinBarrierHandle_t*,
-                                                              ncclDevResourceRequirements_t*) {
-  return no_gin("a GIN barrier: the emulator has no GIN yet");
+SCULLER_EXPORT_C ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t,
+                                                              int n_barriers,
+                                                              ncclGinBarrierHandle_t* handle,
+                                                              ncclDevResourceRequirements_t* need) {
+  if (comm == nullptr || handle == nullptr || need == nullptr || n_barriers < 0)
+    return ncclInvalidArgument;
+  *need = {};
+  // An epoch a barrier and context, and a signal a barrier.
+  need->bufferSize = static_cast<size_t>(n_barriers) * NCCL_GIN_MAX_CONTEXTS * sizeof(uint32_t);
+  need->bufferAlign = alignof(uint32_t);
+  need->outBufferHandle = &handle->bufHandle;
+  need->ginSignalCount = n_barriers;
+  need->outGinSignalStart = &handle->signal0;
+  return ncclSuccess;
 }
 SCULLER_NCCL_ALIAS(ncclGinBarrierCreateRequirement);
 
@@ -97,13 +112,11 @@ SCULLER_EXPORT_C ncclResult_t ncclDevCommCreate(ncclComm_t comm,
                                                 const ncclDevCommRequirements_t* need,
                                                 ncclDevComm_t* out) {
   if (!know(comm) || need == nullptr || out == nullptr) return ncclInvalidArgument;
-  if (need->ginForceEnable || need->ginSignalCount > 0 || need->ginCounterCount > 0) {
-    return no_gin("GIN signals, counters or ginForceEnable: the emulator has no GIN yet");
-  }
-  if (need->lsaMultimem) return no_gin("lsaMultimem: multicast is off");
+  if (need->ginSignalCount < 0 || need->ginCounterCount < 0) return ncclInvalidArgument;
+  if (need->lsaMultimem) return refuse("lsaMultimem: multicast is off");
   for (const ncclTeamRequirements_t* team = need->teamRequirementsList; team != nullptr;
        team = team->next) {
-    if (team->multimem) return no_gin("multimem for a team: multicast is off");
+    if (team->multimem) return refuse("multimem for a team: multicast is off");
   }
 
   uint64_t end = 0;
@@ -113,14 +126,17 @@ SCULLER_EXPORT_C ncclResult_t ncclDevCommCreate(ncclComm_t comm,
                                   std::max(need->barrierCount, need->lsaBarrierCount),
                                   &made.lsaBarrier, &barriers);
   made.lsaBarrier.bufHandle = place(end, barriers);
-  // The rail team of one node has one rank: its barrier keeps epochs and waits for nobody.
+  const int n_rail = std::max({need->barrierCount, need->railGinBarrierCount, 0});
   ncclDevResourceRequirements_t rail{};
-  rail.bufferSize =
-      static_cast<size_t>(std::max({need->barrierCount, need->railGinBarrierCount, 0})) *
-      sizeof(uint32_t);
+  ncclGinBarrierCreateRequirement(comm, rail_team(*comm), n_rail, &made.railGinBarrier, &rail);
   made.railGinBarrier.bufHandle = place(end, rail);
   for (ncclDevResourceRequirements_t* r = need->resourceRequirementsList; r != nullptr;
        r = r->next) {
+    if (r->ginSignalCount > 0 || r->ginCounterCount > 0) {
+      return refuse(
+          "GIN signals, counters or barriers in resourceRequirementsList: NCCL 2.28.9 drops "
+          "them; ask by ginSignalCount, ginCounterCount, railGinBarrierCount or barrierCount");
+    }
     const uint32_t handle = place(end, *r);
     if (r->outBufferHandle != nullptr) *r->outBufferHandle = handle;
   }
@@ -130,13 +146,24 @@ SCULLER_EXPORT_C ncclResult_t ncclDevCommCreate(ncclComm_t comm,
   request.comm = comm->id;
   request.resource_bytes = std::max<uint64_t>(end, kHandleUnit);
   request.struct_bytes = sizeof(ncclWindow_vidmem);
+  // As NCCL switches it on.
+  request.gin = comm->info.n_ranks > comm->info.lsa_size || need->ginForceEnable ||
+                need->ginSignalCount > 0 || need->ginCounterCount > 0;
+  request.gin_signals = static_cast<uint32_t>(need->ginSignalCount);
+  request.gin_counters = static_cast<uint32_t>(need->ginCounterCount);
+  request.gin_barriers = static_cast<uint32_t>(n_rail);
+  const bool gin = request.gin;
+  const ncclDevCommRequirements_t asked = *need;
   wire::AddressReply reply;
   if (const int code = client::call(request, reply); code != 0) return result(code);
   const uint64_t handle = reply.address;
-  made.rank = made.lsaRank = comm->info.rank;
-  made.nRanks = made.lsaSize = comm->info.n_ranks;
-  made.nRanks_rcp32 = made.lsaSize_rcp32 =
-      ::nccl::utility::idivRcp32(static_cast<uint32_t>(comm->info.n_ranks));
+  const ncclTeam_t lsa = lsa_team(*comm);
+  made.rank = comm->info.rank;
+  made.nRanks = comm->info.n_ranks;
+  made.lsaRank = lsa.rank;
+  made.lsaSize = lsa.nRanks;
+  made.nRanks_rcp32 = ::nccl::utility::idivRcp32(static_cast<uint32_t>(made.nRanks));
+  made.lsaSize_rcp32 = ::nccl::utility::idivRcp32(static_cast<uint32_t>(made.lsaSize));
   made.resourceWindow = reinterpret_cast<ncclWindow_t>(handle);
   *out = made;
   return after_group([=] {
@@ -144,11 +171,12 @@ SCULLER_EXPORT_C ncclResult_t ncclDevCommCreate(ncclComm_t comm,
         code != ncclSuccess)
       return code;
     if (comm->table == 0) {
-      wire::AllocateInternal table;
-      table.bytes = 8 * sizeof(ncclDevCommWindowTable);
-      wire::AddressReply where;
-      if (const int code = client::call(table, where); code != 0) return result(code);
-      comm->table = where.address;
+      const ncclResult_t code = allocate_internal(8 * sizeof(ncclDevCommWindowTable), comm->table);
+      if (code != ncclSuccess) return code;
+    }
+    if (gin) {
+      if (const ncclResult_t code = fill_gin(*comm, handle, asked, *out); code != ncclSuccess)
+        return code;
     }
     out->windowTable = reinterpret_cast<ncclDevCommWindowTable*>(comm->table);
     return write_table(*comm);

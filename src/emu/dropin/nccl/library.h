@@ -58,6 +58,11 @@ ncclResult_t after_group(std::function<ncclResult_t()> then);
 ncclResult_t write_internal(uint64_t address, const void* data, std::size_t bytes);
 // Brings the table of the communicator's windows in device memory up to date, if there is one.
 ncclResult_t write_table(ncclComm& comm);
+// A library-internal allocation in device memory.
+ncclResult_t allocate_internal(uint64_t bytes, uint64_t& address);
+// What device code needs of GIN: contexts, signals, counters, shadows, the barriers' first signal.
+ncclResult_t fill_gin(const ncclComm& comm, uint64_t window, const ncclDevCommRequirements_t& need,
+                      ncclDevComm_t& out);
 // The structure at `handle`, filled with what the VM says.
 ncclResult_t fill_window(uint64_t handle, ncclWindow_vidmem& out);
 

@@ -15,6 +15,15 @@ ncclResult_t write_internal(uint64_t address, const void* data, std::size_t byte
   return result(client::call(request));
 }
 
+ncclResult_t allocate_internal(uint64_t bytes, uint64_t& address) {
+  wire::AllocateInternal request;
+  request.bytes = bytes;
+  wire::AddressReply where;
+  const int code = client::call(request, where);
+  address = where.address;
+  return result(code);
+}
+
 ncclResult_t fill_window(uint64_t handle, ncclWindow_vidmem& out) {
   wire::WindowInfo request;
   request.window = handle;
@@ -22,8 +31,9 @@ ncclResult_t fill_window(uint64_t handle, ncclWindow_vidmem& out) {
   if (const int code = client::call(request, info); code != 0) return result(code);
   out = {};
   out.lsaFlatBase = reinterpret_cast<char*>(info.flat_base);
-  out.lsaRank = info.rank;
+  out.lsaRank = info.lsa_rank;
   out.worldRank = info.rank;
+  for (ncclGinWindow_t& window : out.ginWins) window = reinterpret_cast<ncclGinWindow_t>(info.id);
   out.stride4G = static_cast<uint32_t>(info.stride >> 32);
   return write_internal(handle, &out, sizeof out);
 }
