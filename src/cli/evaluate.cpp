@@ -16,7 +16,7 @@ namespace {
 
 struct Options {
   std::string task, file, target, profile, size, stages, directive, cache;
-  int64_t ranks = 0, seed = 1;
+  int64_t ranks = 0, nodes = 0, seed = 1;
   std::vector<std::string> defines, sets;
   bool confirm = false;
 };
@@ -63,6 +63,7 @@ Status evaluate(App& app, const Options& o) {
        {std::pair{"target", o.target}, std::pair{"profile", o.profile}, std::pair{"size", o.size},
         std::pair{"eval.cache", o.cache},
         std::pair{"ranks", o.ranks > 0 ? std::to_string(o.ranks) : std::string()},
+        std::pair{"nodes", o.nodes > 0 ? std::to_string(o.nodes) : std::string()},
         std::pair{"seed", std::to_string(o.seed)}}) {
     if (value.empty()) continue;
     if (auto ok = set_setting(settings, key, value, "--set"); !ok) return ok;
@@ -100,7 +101,10 @@ Status evaluate(App& app, const Options& o) {
     *source = std::move(copy);
   }
   if ((*source)->has_directive) {
-    if (auto ok = directive::check((*source)->directive, plan->topology,
+    // The emulator has GIN, whatever the profile is that times are predicted for.
+    auto topology = plan->topology;
+    topology.gin = topology.gin || plan->target == "emu";
+    if (auto ok = directive::check((*source)->directive, topology,
                                    o.directive.empty() ? *path : "--directive");
         !ok)
       return ok;
@@ -136,6 +140,7 @@ void add_evaluate(CLI::App& cli, App& app, Action& action) {
   command->add_option("--target", o->target, "auto, cuda, emu or cpu");
   command->add_option("--profile", o->profile, "hardware profile");
   command->add_option("--ranks", o->ranks, "number of ranks");
+  command->add_option("--nodes", o->nodes, "nodes that the ranks lie on (emu)");
   command->add_option("--size", o->size, "problem size");
   command->add_option("--seed", o->seed, "of inputs and schedules");
   command->add_option("--stages", o->stages,

@@ -9,7 +9,7 @@ namespace {
 
 struct Options {
   std::string task, run_file, target, profile, size, cache, strategy, preset, runs = "runs";
-  int64_t ranks = 0, candidates = -1, seed = -1;
+  int64_t ranks = 0, nodes = 0, candidates = -1, seed = -1;
   std::vector<std::string> sets;
 };
 
@@ -34,6 +34,7 @@ Status optimize(App& app, const Options& o) {
       {"size", o.size},
       {"eval.cache", o.cache},
       {"ranks", o.ranks > 0 ? std::to_string(o.ranks) : ""},
+      {"nodes", o.nodes > 0 ? std::to_string(o.nodes) : ""},
       {"budget.candidates", o.candidates >= 0 ? std::to_string(o.candidates) : ""},
       {"seed", o.seed >= 0 ? std::to_string(o.seed) : ""}};
   for (const auto& [key, value] : direct) {
@@ -73,6 +74,7 @@ void add_optimize(CLI::App& cli, App& app, Action& action) {
   command->add_option("--target", o->target, "auto, cuda, emu or cpu");
   command->add_option("--profile", o->profile, "hardware profile");
   command->add_option("--ranks", o->ranks, "number of ranks");
+  command->add_option("--nodes", o->nodes, "nodes that the ranks lie on (emu)");
   command->add_option("--size", o->size, "problem size");
   command->add_option("--strategy", o->strategy, "tuner, or evolve (needs a model)");
   command->add_option("--preset", o->preset, "settings of a published system: cuco");

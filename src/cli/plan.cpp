@@ -139,6 +139,19 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   plan.n_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : plan.task.default_ranks;
   settings.ranks = plan.n_ranks;
   if (auto ok = pick_target(machine, settings, plan); !ok) return fail(ok.error());
+  const int nodes = static_cast<int>(settings.nodes);
+  if (nodes > 1 && plan.target != "emu") {
+    return fail(ErrorCode::kUsage,
+                fmt::format("{} nodes are asked, and the target is {}: nodes are emulated", nodes,
+                            plan.target),
+                "use --target emu, or one node");
+  }
+  if (plan.n_ranks % nodes != 0) {
+    return fail(
+        ErrorCode::kUsage,
+        fmt::format("{} ranks cannot lie on {} nodes, as many on each", plan.n_ranks, nodes),
+        "choose --ranks as a multiple of --nodes");
+  }
   if (auto ok = pick_profile(app, home, machine, settings, plan); !ok) return fail(ok.error());
   if (settings.size == "auto") settings.size = plan.target == "emu" ? "emu" : "default";
   auto problem = plan.task.problem(settings.size, plan.n_ranks);
@@ -152,9 +165,11 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   auto buffers = plan.task.buffers(*problem);
   if (!buffers) return fail(buffers.error());
 
-  plan.topology.n_ranks = plan.topology.ranks_per_node = plan.n_ranks;
+  plan.topology.n_ranks = plan.n_ranks;
+  plan.topology.ranks_per_node = plan.n_ranks / nodes;
   plan.topology.lsa = plan.target != "cpu" && (!plan.profile || plan.profile->lsa);
-  plan.topology.gin = plan.profile && plan.profile->gin;
+  // Emulated nodes are joined by GIN.
+  plan.topology.gin = nodes > 1 || (plan.profile && plan.profile->gin);
   plan.topology.nccl_version = machine.nccl_version;
 
   search::JobFrame& frame = plan.frame;
@@ -168,6 +183,7 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
     frame.profile_sha256 = sha256_hex(*text);
   }
   frame.n_ranks = plan.n_ranks;
+  frame.nodes = nodes;
   frame.size = settings.size;
   if (plan.target == "emu" && plan.profile) frame.predict_size = settings.predict_size;
   frame.stages = search::search_stages(plan.target);

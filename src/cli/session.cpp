@@ -239,6 +239,7 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
     context.commands = fmt::format("sculler evaluate {} {} --target {} --ranks {}", plan.task.name,
                                    join_path("best", summary->best->candidate.source->file_name),
                                    plan.target, plan.n_ranks);
+    if (plan.frame.nodes > 1) context.commands += fmt::format(" --nodes {}", plan.frame.nodes);
     for (const auto& [name, value] : summary->best->candidate.defines)
       context.commands += fmt::format(" --define {}={}", name, value);
     if (auto ok = search::write_best(app.files, best_folder, *summary, context); !ok) return ok;

@@ -63,6 +63,7 @@ const std::array kSettings = {
             {},
             "hardware profile; auto: what the machine is, h200x2 on emu"},
     Setting{"ranks", &Settings::ranks, 0, 64, {}, "0: the task's"},
+    Setting{"nodes", &Settings::nodes, 1, 16, {}, "emu: that the ranks lie on, as many on each"},
     Setting{"size",
             &Settings::size,
             0,

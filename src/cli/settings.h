@@ -21,6 +21,7 @@ struct Settings {
   std::string target = "auto";   // auto, cuda, emu, cpu
   std::string profile = "auto";  // of profiles/, or a path
   int64_t ranks = 0;             // 0: the task's
+  int64_t nodes = 1;             // emu: that the ranks lie on
   std::string size = "auto";     // emu on emu, default elsewhere
   std::string predict_size = "default";
   int64_t seed = 1;

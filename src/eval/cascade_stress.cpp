@@ -34,11 +34,11 @@ std::vector<Iteration> repeating_iterations(Random& random, int n_sets, int more
 }
 
 // Another number of ranks that the task supports, as near to `n` as there is; 0: none. `most`: what
-// this machine can run.
-int other_ranks(const task::Task& task, int n, int most) {
+// this machine can run. Each of `nodes` has the same number.
+int other_ranks(const task::Task& task, int n, int nodes, int most) {
   int best = 0;
   for (const int ranks : task.supported_ranks) {
-    if (ranks == n || ranks > most) continue;
+    if (ranks == n || ranks > most || ranks % nodes != 0) continue;
     if (best == 0 || std::abs(ranks - n) < std::abs(best - n)) best = ranks;
   }
   return best;
@@ -79,9 +79,10 @@ bool Cascade::stress(Context& c) {
   if (families.empty())
     families = {"large_late", "constant_rows", "negative", "denormal", "integers", "uniform"};
   const bool emu = c.job.target == Target::kEmu;
-  const int other = c.task.kind == task::Kind::kWorkload
-                        ? other_ranks(c.task, c.job.n_ranks, emu ? 4 : std::max(1, machine_.gpus))
-                        : 0;
+  const int other =
+      c.task.kind == task::Kind::kWorkload
+          ? other_ranks(c.task, c.job.n_ranks, c.job.nodes, emu ? 4 : std::max(1, machine_.gpus))
+          : 0;
   Random random(c.job.seed, "stress");
   const auto first_family = random.below(families.size());
   const auto first_late = random.below(static_cast<uint64_t>(c.job.n_ranks));

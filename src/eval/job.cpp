@@ -201,6 +201,15 @@ Result<Job> parse_job(std::string_view text, std::string_view origin) {
   auto ranks = get_int(*object, "n_ranks", origin, 1, kMaxRanks);
   if (!ranks) return fail(ranks.error());
   job.n_ranks = static_cast<int>(*ranks);
+  if (find_member(*object, "nodes") != nullptr) {
+    auto nodes = get_int(*object, "nodes", origin, 1, job.n_ranks);
+    if (!nodes) return fail(nodes.error());
+    job.nodes = static_cast<int>(*nodes);
+    if (job.n_ranks % job.nodes != 0)
+      return bad(origin, "nodes", "does not divide n_ranks", "Give each node as many ranks.");
+    if (job.nodes > 1 && job.target != Target::kEmu)
+      return bad(origin, "nodes", "are emulated only", "Use the target emu, or leave the key out.");
+  }
   auto size = get_string(*object, "size", origin);
   if (!size) return fail(size.error());
   job.size = std::move(*size);
@@ -253,6 +262,7 @@ std::string print_job(const Job& job) {
   if (!job.parent.empty()) object["candidate"]["parent"] = job.parent;
   if (!job.baseline_of.empty()) object["baseline_of"] = job.baseline_of;
   if (!job.compare_all) object["compare"] = job.compare;
+  if (job.nodes > 1) object["nodes"] = job.nodes;
   if (job.limit_s > 0) object["limit_s"] = job.limit_s;
   if (!job.checker.empty()) object["checker"] = job.checker;
   if (!job.schedule.kind.empty()) {

@@ -51,6 +51,7 @@ struct Job {
   std::string profile;  // file, may be empty
   Target target = Target::kEmu;
   int n_ranks = 1;
+  int nodes = 1;                  // emu: the ranks lie on so many, the same number each
   std::vector<SourceFile> files;  // files[0] is the translation unit
   std::vector<std::pair<std::string, std::string>> defines;
   std::string directive = "{}";  // JSON object as text

@@ -112,6 +112,7 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
                    {"checks", plan.checks},
                    {"profile", paths.profile},
                    {"step_limit", kStepLimit}};
+    if (job.nodes > 1) spec["emu"]["nodes"] = job.nodes;
     if (plan.predict != nullptr) {
       auto there = task.work(*plan.predict);
       auto here = task.work(plan.problem);

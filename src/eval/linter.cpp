@@ -20,6 +20,20 @@ std::optional<LintProblem> SourceLinter::lint(const Job& job, const task::Task& 
       directive = std::move(*parsed);
       options.directive = &*directive;
     }
+    if (unit && job.target == Target::kCuda && (profile == nullptr || !profile->gin)) {
+      if (!directive) {
+        auto own = directive::from_source(file.text, file.name);
+        if (own) directive = std::move(*own);  // what is wrong with it is found below
+      }
+      const auto backend = directive ? directive->backend : directive::Backend::kNone;
+      if (backend == directive::Backend::kGin || backend == directive::Backend::kHybrid) {
+        return LintProblem{"directive",
+                           "the directive's backend is " + std::string(directive::name(backend)) +
+                               ", and this machine has no GIN (no RDMA NIC, no GIN plugin)",
+                           "Choose lsa or none here, judge it on the target emu, or set allow.gin "
+                           "in the hardware profile of a machine that has GIN."};
+      }
+    }
     options.parent = unit ? std::string_view(job.parent) : std::string_view();
     // Only a translation unit that a proposer wrote must have evolve blocks.
     options.baseline = !job.baseline_of.empty() || !unit;

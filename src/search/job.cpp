@@ -23,6 +23,7 @@ std::string job_id(const JobFrame& frame, const Candidate& candidate) {
       .field(source::print(candidate.defines));
   hash.field(candidate.baseline ? candidate.source->name : std::string());
   if (!candidate.baseline && !frame.compare.empty()) hash.field(join(frame.compare, " "));
+  if (frame.nodes > 1) hash.field("nodes " + std::to_string(frame.nodes));
   return hash.hex();
 }
 
@@ -48,6 +49,7 @@ std::string job_line(const JobFrame& frame, const Candidate& candidate, std::str
                      {"seed", frame.seed},
                      {"stages", frame.stages},
                      {"predict_size", frame.predict_size}};
+  if (frame.nodes > 1) job["nodes"] = frame.nodes;
   if (candidate.baseline) job["baseline_of"] = candidate.source->name;
   else if (!frame.compare.empty()) job["compare"] = frame.compare;
   return dump_json(job);

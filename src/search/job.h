@@ -18,6 +18,7 @@ struct JobFrame {
   std::string profile;  // absolute path, may be empty
   std::string profile_sha256;
   int n_ranks = 1;
+  int nodes = 1;  // emu: that the ranks lie on
   std::string size;
   std::string predict_size;  // may be empty
   std::vector<std::string> stages;

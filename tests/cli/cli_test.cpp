@@ -210,6 +210,22 @@ TEST_F(CliTest, MissingToolsAndDevices) {
       << r.err;
 }
 
+TEST_F(CliTest, NodesAreEmulatedAndEven) {
+  set_machine([](auto&) {}, 2);
+  auto r = run({"optimize", "gemm_allgather", "--target", "cuda", "--nodes", "2"});
+  EXPECT_EQ(r.err,
+            "sculler: 2 nodes are asked, and the target is cuda: nodes are emulated (use --target "
+            "emu, or one node)\n");
+  r = run({"evaluate", "ring_exchange", "lsa_step", "--target", "emu", "--nodes", "3"});
+  EXPECT_EQ(r.err,
+            "sculler: 2 ranks cannot lie on 3 nodes, as many on each (choose --ranks as a multiple "
+            "of --nodes)\n");
+  r = run({"evaluate", "ring_exchange", "lsa_step", "--target", "emu", "--nodes", "2"});
+  EXPECT_NE(r.err.find("lsa reaches 1 ranks of a node, there are 2 on several nodes"),
+            std::string::npos)
+      << r.err;
+}
+
 TEST_F(CliTest, BestTargetOfTheMachine) {
   set_machine([](auto&) {}, 2);
   auto r = run({"optimize", "gemm_allgather", "--candidates", "1", "--runs", folder_});

@@ -41,6 +41,29 @@ TEST(Job, AsksForAScheduleOfTheEmulator) {
   EXPECT_NE(job.error().text().find("round_robin"), std::string::npos) << job.error().text();
 }
 
+TEST(Job, LiesOnNodesOfTheEmulator) {
+  auto object = job_object();
+  object["target"] = "emu";
+  object["stages"] = {"lint", "compile", "emulate"};
+  object["n_ranks"] = 4;
+  object["nodes"] = 2;
+  auto job = parse_job(object.dump(), "test");
+  ASSERT_TRUE(job) << job.error().text();
+  EXPECT_EQ(job->nodes, 2);
+  auto again = parse_job(print_job(*job), "again");
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(again->nodes, 2);
+  object["nodes"] = 3;
+  EXPECT_NE(parse_job(object.dump(), "test").error().text().find("does not divide"),
+            std::string::npos);
+  object["nodes"] = 2;
+  object["target"] = "cuda";
+  EXPECT_NE(parse_job(object.dump(), "test").error().text().find("emulated only"),
+            std::string::npos);
+  object.erase("nodes");
+  EXPECT_EQ(parse_job(object.dump(), "test")->nodes, 1);
+}
+
 struct Bad {
   const char* key;
   nlohmann::json value;
