@@ -173,11 +173,22 @@ TEST_F(CliTest, BrokenToml) {
 }
 
 TEST_F(CliTest, DirectiveThatTheTopologyForbids) {
-  auto r = run({"evaluate", "gemm_allgather", "tile_store", "--directive", R"({"backend":"gin"})"});
+  set_machine([](auto&) {}, 2);
+  auto r = run({"evaluate", "gemm_allgather", "tile_store", "--target", "cuda", "--directive",
+                R"({"backend":"gin"})"});
   EXPECT_EQ(r.code, 5);
   EXPECT_EQ(r.err,
             "sculler: --directive: backend: gin needs a GIN plugin or an RDMA NIC, there is none "
             "(use lsa)\n");
+  // The emulator has GIN; nodes are another matter.
+  r = run({"evaluate", "gemm_allgather", "tile_store", "--target", "emu", "--directive",
+           R"({"backend":"gin"})"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  r = run({"evaluate", "gemm_allgather", "tile_store", "--target", "emu", "--directive",
+           R"({"backend":"hybrid"})"});
+  EXPECT_EQ(r.code, 5);
+  EXPECT_EQ(r.err,
+            "sculler: --directive: backend: hybrid spans nodes, all ranks are on one (use lsa)\n");
 }
 
 TEST_F(CliTest, SourceWithoutEvolveBlocks) {

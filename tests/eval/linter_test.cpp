@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "eval/job_line.h"
 
 namespace sculler::eval {
@@ -13,12 +16,17 @@ Job gin_job(const char* target, const char* backend, bool said_by_job) {
   object["target"] = target;
   object["candidate"].erase("defines");
   object["candidate"].erase("directive");
-  const std::string directive = std::string(R"({"backend":")") + backend + R"("})";
-  std::string text =
-      "// EVOLVE-BLOCK-START\n__global__ void k(ncclDevComm c) { ncclGin gin(c, 0); }\n"
-      "// EVOLVE-BLOCK-END\n";
-  if (said_by_job) object["candidate"]["directive"] = nlohmann::json::parse(directive);
-  else text = "// sculler:directive " + directive + "\n" + text;
+  std::ifstream in(std::string(SCULLER_SOURCE_DIR) +
+                   "/tasks/workloads/ring_exchange/seeds/gin_put.cu");
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::string was = R"("backend":"gin")";
+  const auto at = text.find(was);
+  EXPECT_NE(at, std::string::npos);
+  text.replace(at, was.size(), std::string(R"("backend":")") + backend + '"');
+  if (said_by_job) {
+    object["candidate"]["directive"] = {{"backend", backend}};
+    text.replace(0, text.find('\n'), "//");
+  }
   object["candidate"]["files"] = {{{"name", "candidate.cu"}, {"text", text}}};
   auto job = parse_job(object.dump(), "test");
   EXPECT_TRUE(job) << job.error().text();
@@ -32,8 +40,10 @@ TEST(Linter, GinIsForTheEmulatorAndForMachinesThatHaveIt) {
   with.gin = true;
   for (const char* backend : {"gin", "hybrid"}) {
     for (const bool said_by_job : {true, false}) {
-      EXPECT_FALSE(linter.lint(gin_job("emu", backend, said_by_job), task, &without));
-      EXPECT_FALSE(linter.lint(gin_job("cuda", backend, said_by_job), task, &with));
+      const auto emulated = linter.lint(gin_job("emu", backend, said_by_job), task, &without);
+      EXPECT_FALSE(emulated) << emulated->where << ": " << emulated->message;
+      const auto there = linter.lint(gin_job("cuda", backend, said_by_job), task, &with);
+      EXPECT_FALSE(there) << there->where << ": " << there->message;
       for (const task::Profile* profile : {static_cast<const task::Profile*>(&without),
                                            static_cast<const task::Profile*>(nullptr)}) {
         const auto problem = linter.lint(gin_job("cuda", backend, said_by_job), task, profile);

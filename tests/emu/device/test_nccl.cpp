@@ -466,8 +466,8 @@ TEST_F(NcclTest, MemoryOfAPeerIsOutOfReachWithoutAWindow) {
 TEST_F(NcclTest, DeviceCommunicatorsHaveZeroedResources) {
   start(2);
   Address window[2];
-  EXPECT_TRUE(machine->nccl_dev_comm_create({0}, comms[0], 1024, 64, &window[0]).pending());
-  EXPECT_EQ(machine->nccl_dev_comm_create({1}, comms[1], 1024, 64, &window[1]).error, 0);
+  EXPECT_TRUE(machine->nccl_dev_comm_create({0}, comms[0], 1024, 64, {}, &window[0]).pending());
+  EXPECT_EQ(machine->nccl_dev_comm_create({1}, comms[1], 1024, 64, {}, &window[1]).error, 0);
   const WindowInfo* info = machine->nccl_window_info({0}, window[0]);
   ASSERT_NE(info, nullptr);
   EXPECT_EQ(get<uint8_t>(0, info->pointer, 1024), std::vector<uint8_t>(1024, 0));
