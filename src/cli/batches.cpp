@@ -21,6 +21,14 @@ Result<std::unique_ptr<search::Batches>> open_batches(const App& app, const std:
               "batch.profile",
               "take --target emu, or leave batch.profile out"});
   }
+  if (plan.frame.nodes > 1) {
+    return fail(
+        Error{ErrorCode::kUsage,
+              fmt::format("{} nodes are emulated, and batches measure on one", plan.frame.nodes),
+              {},
+              "batch.profile",
+              "take one node, or leave batch.profile out"});
+  }
   auto home = app.home();
   if (!home) return fail(home.error());
   auto path = task::find_profile(app.files, home->profile_roots, settings.batch_profile);
