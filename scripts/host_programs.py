@@ -378,6 +378,44 @@ def evaluate(a, jobs):
     return verdicts
 
 
+def analyze(a, folder, program, ranks):
+    """What `sculler analyze` says of a program; the text of what is wrong with it, or None."""
+    path = folder / "programs" / f"p{program.number}.cu"
+    argv = [a.programs / "sculler", "analyze", path, "--json", "--ranks", str(ranks), "--size", f"p{program.number}"]
+    ran = subprocess.run(argv + (["--cache", a.cache] if a.cache else []), capture_output=True, text=True, timeout=a.timeout)
+    if ran.returncode != 0:
+        return f"exit code {ran.returncode}: {ran.stdout.strip()[:300]} {ran.stderr.strip()[:300]}"
+    found = json.loads(ran.stdout)
+    operations = {op["id"]: op for op in found["operations"]}
+    collectives = [op for op in operations.values() if op["kind"] == "collective"]
+    if found["truncated"] or found["n_ranks"] != ranks or not collectives:
+        return f"{len(collectives)} collectives on {found['n_ranks']} ranks, truncated: {found['truncated']}"
+    for op in collectives:
+        if not op.get("at", "").startswith(f"p{program.number}.cu:") or not op.get("calls"):
+            return f"operation {op['id']} has no line or no calls"
+        for way, key in (("send", "reads"), ("recv", "writes")):
+            for call in op["calls"]:
+                # What a call names was touched by its operation, but for roots that alone send or receive.
+                b = call.get(way)
+                touched = b is None or any(r["space"] == b["space"] and r["begin"] < b["end"] and b["begin"] < r["end"]
+                                           for r in op.get(key, []))
+                if not touched and call["name"] not in ("ncclBroadcast", "ncclReduce"):
+                    return f"operation {op['id']}: {call['name']} does not touch what it {way}s"
+    if {op["id"] for op in collectives} - {t["op"] for t in found["transfers"]}:
+        return "a collective is no transfer"
+    for edge in found["edges"]:
+        for b in edge.get("bytes", []):
+            if not 0 <= b["begin"] < b["end"] <= found["spaces"][b["space"]]["bytes"]:
+                return f"an edge outside of its buffer: {edge}"
+    carried = {(e["from"], e["to"]) for e in found["edges"] if e["kind"] == "carry"}
+    if not carried or any(operations[f]["rank"] == operations[t]["rank"] for f, t in carried):
+        return "nothing is carried between ranks"
+    h = found.get("headroom")
+    if not h or not 0 < h["bound_us"] <= h["pieces_us"] + 0.02 or h["pieces_us"] > h["now_us"] + 0.02:
+        return f"headroom: {h}"
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--programs", type=pathlib.Path, default=BUILD / "ci" / "bin", help="folder of sculler and sculler-eval")
@@ -387,6 +425,8 @@ def main():
     parser.add_argument("--cache", default="")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for the task, the programs and what they became")
     parser.add_argument("--generate", action="store_true", help="only write them to --keep, lowered")
+    parser.add_argument("--analyze", action="store_true", help="also run sculler analyze on each, with each number of ranks")
+    parser.add_argument("--only-analyze", action="store_true", help="that alone")
     parser.add_argument("--timeout", type=float, default=3000)
     a = parser.parse_args()
     if a.generate and not a.keep:
@@ -400,6 +440,15 @@ def main():
         programs = [Program(i, a.seed) for i in range(a.count)]
         write_task(folder, programs)
         jobs, about, failed = [], {}, 0
+        if a.analyze or a.only_analyze:
+            asked = [(program, ranks) for program in programs for ranks in map(int, a.ranks.split(","))]
+            for program, ranks in asked:
+                if wrong := analyze(a, folder, program, ranks):
+                    failed += 1
+                    print(f"p{program.number} analyzed, {ranks} ranks: {wrong}")
+            print(f"{len(programs)} programs, {len(asked) - failed} of {len(asked)} analyzed (ranks {a.ranks})")
+            if a.only_analyze:
+                return 1 if failed else 0
         for program in programs:
             path = folder / "programs" / f"p{program.number}.cu"
             out = folder / "programs" / f"p{program.number}_lowered.cu"

@@ -50,6 +50,7 @@ int run_app(App& app, const std::vector<std::string>& arguments) {
   add_export(cli, app, action);
   add_list(cli, app, action);
   add_ask(cli, app, action);
+  add_analyze(cli, app, action);
   add_lower(cli, app, action);
   add_bench(cli, app, action);
   for (auto* command : cli.get_subcommands({})) {

@@ -236,6 +236,8 @@ Result<Job> parse_job(std::string_view text, std::string_view origin) {
   if (auto done = parse_candidate(*object, origin, job); !done) return fail(done.error());
   if (auto done = parse_stages(*object, origin, job); !done) return fail(done.error());
   if (auto done = parse_schedule(*object, origin, job); !done) return fail(done.error());
+  if (const auto* emu = find_member(*object, "emu"); emu != nullptr && emu->is_object())
+    job.operations = bool_or(*emu, "operations", false);
   return job;
 }
 
@@ -271,6 +273,7 @@ std::string print_job(const Job& job) {
                                  {"delayed_rank", job.schedule.delayed_rank},
                                  {"iterations", job.schedule.iterations}};
   }
+  if (job.operations) object["emu"]["operations"] = true;
   return dump_json(object);
 }
 

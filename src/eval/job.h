@@ -65,8 +65,9 @@ struct Job {
   uint64_t seed = 1;
   std::vector<Stage> stages;  // sorted, each once
   JobSchedule schedule{};
-  int64_t limit_s = 0;  // of a run, below the task's own; 0: the task's
-  std::string checker;  // empty: full; else a weakened one (eval/weaken.h), never in a real run
+  bool operations = false;  // emu: what each operation read and wrote goes into the verdict's trace
+  int64_t limit_s = 0;      // of a run, below the task's own; 0: the task's
+  std::string checker;      // empty: full; else a weakened one (eval/weaken.h), never in a real run
   Carried carried{};
 
   [[nodiscard]] bool wants(Stage stage) const;

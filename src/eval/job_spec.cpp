@@ -113,6 +113,7 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
                    {"profile", paths.profile},
                    {"step_limit", kStepLimit}};
     if (job.nodes > 1) spec["emu"]["nodes"] = job.nodes;
+    if (job.operations) spec["emu"]["footprint"] = true;
     if (plan.predict != nullptr) {
       auto there = task.work(*plan.predict);
       auto here = task.work(plan.problem);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMessage = 800, kPart = 200, kFindings = 32, kIterations = 100'000;
 constexpr std::size_t kObjectBytes = std::size_t{256} << 10;
+constexpr std::size_t kTraceBytes = std::size_t{2} << 20;
 
 std::string bounded(const nlohmann::json& object, std::string_view key, std::size_t width) {
   return printable(shorten(string_or(object, key, ""), width));
@@ -28,11 +29,12 @@ std::optional<double> number_in(const nlohmann::json& object, std::string_view k
   return std::nullopt;
 }
 
-std::string object_text(const nlohmann::json& object, std::string_view key) {
+std::string object_text(const nlohmann::json& object, std::string_view key,
+                        std::size_t most = kObjectBytes) {
   const auto* member = find_member(object, key);
   if (member == nullptr || !member->is_object()) return "{}";
   auto text = dump_json(*member);
-  return text.size() <= kObjectBytes ? text : "{}";
+  return text.size() <= most ? text : "{}";
 }
 
 std::string findings_text(const nlohmann::json& object) {
@@ -68,6 +70,14 @@ nlohmann::json timeline_of(const nlohmann::json& list) {
                    {"bound", bounded(op, "bound", 20)}});
   }
   return out;
+}
+
+// The timeline beside what the trace holds already.
+std::string with_timeline(const std::string& trace, const nlohmann::json& timeline) {
+  auto object = parse_json(trace, "trace");
+  if (!object || !object->is_object()) object = nlohmann::json::object();
+  (*object)["timeline"] = timeline_of(timeline);
+  return dump_json(*object);
 }
 
 void read_iterations(const nlohmann::json& object, RunResult& out) {
@@ -122,7 +132,7 @@ RunResult parse_result(std::string_view line) {
   }
   out.findings = findings_text(object);
   out.counters = object_text(object, "counters");
-  out.trace = object_text(object, "trace");
+  out.trace = object_text(object, "trace", kTraceBytes);
   read_iterations(object, out);
   out.clock_offset_us = number_or(object, "clock_offset_ns", 0) / 1e3;
   if (const auto* p = find_member(object, "predicted"); p != nullptr && p->is_object()) {
@@ -135,7 +145,7 @@ RunResult parse_result(std::string_view line) {
     }
     if (prediction.latency_us > 0) out.predicted = std::move(prediction);
     if (const auto* timeline = find_member(*p, "timeline"))
-      out.trace = dump_json({{"timeline", timeline_of(*timeline)}});
+      out.trace = with_timeline(out.trace, *timeline);
   }
   if (const auto* notes = find_member(object, "notes"); notes != nullptr && notes->is_array()) {
     for (const auto& note : *notes) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kObject = "candidate.so";
 constexpr std::string_view kNoLine = "host code";
-constexpr std::size_t kMostSites = 64, kMostOffsets = 6, kMostDigits = 8;
+constexpr std::size_t kMostSites = 256, kMostOffsets = 6, kMostDigits = 8;
 constexpr int64_t kTimeoutMs = 10'000;
 constexpr uint64_t kOutputLimit = uint64_t{1} << 18;
 
@@ -167,7 +167,8 @@ void name_host_calls(RunResult& result, SourceLines* lines, const std::string& a
                      const std::vector<std::string>& sources) {
   Lines known;
   // What comes first is resolved where there are too many.
-  for (const auto* text : {&result.where, &result.message, &result.advice, &result.findings})
+  for (const auto* text :
+       {&result.where, &result.message, &result.advice, &result.findings, &result.trace})
     collect(*text, known);
   for (const auto& note : result.notes) collect(note, known);
   if (known.empty()) return;
@@ -180,6 +181,7 @@ void name_host_calls(RunResult& result, SourceLines* lines, const std::string& a
   result.where = place(result.where, known);
   result.message = replaced(result.message, known);
   result.advice = replaced(result.advice, known);
+  result.trace = replaced(result.trace, known);
   for (auto& note : result.notes) note = replaced(note, known);
   auto findings = parse_json(result.findings, "findings");
   if (!findings || !findings->is_array()) return;

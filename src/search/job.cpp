@@ -24,6 +24,7 @@ std::string job_id(const JobFrame& frame, const Candidate& candidate) {
   hash.field(candidate.baseline ? candidate.source->name : std::string());
   if (!candidate.baseline && !frame.compare.empty()) hash.field(join(frame.compare, " "));
   if (frame.nodes > 1) hash.field("nodes " + std::to_string(frame.nodes));
+  if (frame.operations) hash.field("operations");
   return hash.hex();
 }
 
@@ -52,6 +53,7 @@ std::string job_line(const JobFrame& frame, const Candidate& candidate, std::str
   if (frame.nodes > 1) job["nodes"] = frame.nodes;
   if (candidate.baseline) job["baseline_of"] = candidate.source->name;
   else if (!frame.compare.empty()) job["compare"] = frame.compare;
+  if (frame.operations) job["emu"]["operations"] = true;
   return dump_json(job);
 }
 

@@ -26,6 +26,7 @@ struct JobFrame {
   // Baselines that the bench stage interleaves with the candidate; none: all of the task's. The
   // best one says all there is to say, and each costs a group of its own.
   std::vector<std::string> compare{};
+  bool operations = false;  // emu: what each operation reads and writes, in the verdict's trace
 };
 
 // SHA-256 over the candidate's content and the frame: the same question has the same id.

@@ -64,6 +64,18 @@ TEST(Job, LiesOnNodesOfTheEmulator) {
   EXPECT_EQ(parse_job(object.dump(), "test")->nodes, 1);
 }
 
+TEST(Job, AsksForTheOperations) {
+  auto object = job_object();
+  EXPECT_FALSE(parse_job(object.dump(), "test")->operations);
+  object["emu"]["operations"] = true;
+  auto job = parse_job(object.dump(), "test");
+  ASSERT_TRUE(job) << job.error().text();
+  EXPECT_TRUE(job->operations);
+  auto again = parse_job(print_job(*job), "again");
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_TRUE(again->operations);
+}
+
 struct Bad {
   const char* key;
   nlohmann::json value;

@@ -3,9 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace sculler::eval {
 namespace {
+
+TEST(Outcome, TheOperationsOfATraceStayBesideTheTimeline) {
+  const auto r = parse_result(
+      R"({"status":"PASSED","trace":{"operations":[{"id":4,"at":"candidate.so+0x10"}]},)"
+      R"("predicted":{"size":"default","latency_us":9.5,"per_rank_us":[9.5],)"
+      R"("timeline":[{"rank":0,"stream":1,"what":"k","start_us":1,"end_us":9,"bound":"hbm"}]}})");
+  const auto trace = nlohmann::json::parse(r.trace);
+  EXPECT_EQ(trace["operations"][0]["id"], 4);
+  EXPECT_EQ(trace["timeline"][0]["what"], "k");
+}
 
 TEST(Outcome, ReadsAResult) {
   const auto r = parse_result(

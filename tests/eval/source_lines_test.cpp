@@ -101,7 +101,7 @@ TEST(NameHostCalls, AFloodOfPlacesIsBounded) {
   for (int i = 0; i < 1000; ++i) r.message += "candidate.so+0x" + std::to_string(i) + " ";
   r.message += "candidate.so+0x candidate.so candidate.so+0x123456789";
   name_host_calls(r, &lines, "/cache/a.so", kSources);
-  EXPECT_EQ(lines.asked.size(), 64u);
+  EXPECT_EQ(lines.asked.size(), 256u);
   EXPECT_EQ(r.message.find("+0x1 "), std::string::npos);
   // Not a place: left as it is. Digits beyond eight are no part of an offset.
   EXPECT_TRUE(r.message.ends_with("candidate.so+0x candidate.so host code9")) << r.message;

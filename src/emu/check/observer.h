@@ -168,6 +168,12 @@ class Observer {
   virtual void end_block(GridId grid, uint32_t block) = 0;
   virtual void end_grid(GridId grid) = 0;  // the stream then is after all that its warps did
 
+  // The stream begins an operation, which has this number in the trace (device/trace.h) and was
+  // asked for there. What the stream, and a grid that it starts now, touch is the operation's.
+  virtual void operation(ActorId stream, uint32_t op, CodeRef site) {
+    (void)stream, (void)op, (void)site;
+  }
+
   // Accesses.
   virtual void access(const WarpAccess& access) = 0;
   virtual void range(const RangeAccess& access) = 0;

@@ -209,6 +209,29 @@ Outcome Machine::Impl::submit(Host host, std::vector<CollectiveRequest> requests
   return {};
 }
 
+void Machine::Impl::trace_calls(TraceOp& op, const NcclWork& work) {
+  if (!config.keep_trace) return;
+  const std::vector<int>& world = work.member->info.world;
+  auto members = std::find(trace.members.begin(), trace.members.end(), world);
+  if (members == trace.members.end()) members = trace.members.insert(members, world);
+  op.first_call = static_cast<uint32_t>(trace.calls.size());
+  op.n_calls = static_cast<uint32_t>(work.tasks.size());
+  for (const NcclTask& task : work.tasks) {
+    const CollectiveRequest& request = task.request;
+    TraceCall call;
+    call.kind = request.kind;
+    const bool peered = pairwise(task) || request.kind == Collective::kBroadcast ||
+                        request.kind == Collective::kReduce;
+    if (peered) call.peer = static_cast<int16_t>(world.at(static_cast<size_t>(request.peer)));
+    call.members = static_cast<uint32_t>(members - trace.members.begin());
+    call.bytes = request.count * type_bytes(request.type);
+    call.send = request.send;
+    call.recv = request.recv;
+    call.site = request.site;
+    trace.calls.push_back(call);
+  }
+}
+
 void Machine::Impl::number(Op& op, NcclWork& work) {
   Member& member = *work.member;
   for (NcclTask& task : work.tasks) {

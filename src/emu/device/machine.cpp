@@ -130,6 +130,7 @@ void Machine::trace_clear() {
   trace.ops.clear();
   trace.dependencies.clear();
   trace.grids.clear();
+  trace.calls.clear();
 }
 
 TraceOp Machine::Impl::named(OpKind kind, const std::string& what) {

@@ -73,6 +73,7 @@ void Machine::Impl::start(Op& op) {
     stream.joined_host = op.host;
   }
   op.start = begin;
+  if (observer != nullptr) observer->operation(stream.actor, op.trace, host_code(op.site));
   if (auto* kernel = std::get_if<KernelWork>(&op.work)) {
     op.running = true;
     kernel->request.stream = stream.actor;

@@ -327,6 +327,7 @@ struct Machine::Impl {
   void signal(const Op& op, Address begin, uint64_t bytes);
   void signalled(const Op& op, const StreamValue& value);
   uint32_t trace_op(TraceOp op, const std::vector<TokenRef>& dependencies);
+  void trace_calls(TraceOp& op, const NcclWork& work);
   TraceOp named(OpKind kind, const std::string& what);
 
   // schedule.cpp

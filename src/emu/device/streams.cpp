@@ -131,6 +131,7 @@ int Machine::Impl::enqueue(Host host, StreamState* stream, Work work, TraceOp tr
     if (stream->joined_legacy != token) dependencies.push_back(token);
     stream->joined_legacy = token;
   }
+  if (const auto* nccl = std::get_if<NcclWork>(&work)) trace_calls(trace_record, *nccl);
   trace_record.rank = static_cast<int16_t>(host.rank);
   trace_record.stream = stream->index;
   trace_record.stream_priority = static_cast<int8_t>(std::clamp(stream->priority, -100, 100));

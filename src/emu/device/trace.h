@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "emu/device/types.h"
 #include "emu/vm/engine.h"
 #include "emu/vm/memory.h"
 
@@ -53,12 +54,22 @@ struct TraceOp {
            n_dependencies = 0;    // in Trace::dependencies: ids of operations, besides stream order
   uint32_t grid = UINT32_MAX;     // in Trace::grids, kernels
   uint32_t meeting = UINT32_MAX;  // collectives that ran together have the same number
+  uint32_t first_call = 0, n_calls = 0;  // in Trace::calls, collectives: the calls of a group
   uint64_t bytes = 0;  // copies, memsets: moved. Collectives: what this rank receives from peers
                        // (or sends, the larger)
   uint64_t flops = 0;  // gemm
   uint64_t hbm_bytes = 0;        // gemm, copies: read + written in own memory
   std::array<int64_t, 3> mnk{};  // gemm
   int16_t peer = -1;             // copies over the link: the other rank
+};
+
+struct TraceCall {
+  Collective kind = Collective::kAllGather;
+  int16_t peer = -1;     // root, receiver or sender: the job's rank; -1: none
+  uint32_t members = 0;  // in Trace::members: the communicator's ranks
+  uint64_t bytes = 0;    // count * size of an element
+  Address send = 0, recv = 0;
+  uint32_t site = 0;  // in host code
 };
 
 struct TraceGrid {
@@ -71,6 +82,8 @@ struct Trace {
   std::vector<TraceOp> ops;            // id = index + base, in the order of enqueue over all ranks
   std::vector<uint32_t> dependencies;  // ids
   std::vector<TraceGrid> grids;
+  std::vector<TraceCall> calls;
+  std::vector<std::vector<int>> members;  // of communicators: comm rank to the job's rank
   std::vector<std::string> names;
   uint32_t base = 0;  // id of ops[0]: grows when the trace is cleared
 

@@ -38,8 +38,8 @@ double rounded(double us) { return std::round(us * 100) / 100; }
 
 }  // namespace
 
-Result<std::optional<std::string>> predict_job(std::string_view emu_json, const Trace& trace,
-                                               int n_ranks, Files& files) {
+Result<std::optional<JobPrediction>> predict_job(std::string_view emu_json, const Trace& trace,
+                                                 int n_ranks, Files& files) {
   if (emu_json.empty()) return std::nullopt;
   auto emu = parse_json(emu_json, "emu");
   if (!emu) return fail(emu.error());
@@ -77,7 +77,7 @@ Result<std::optional<std::string>> predict_job(std::string_view emu_json, const 
                                {"end_us", rounded(op.end_us)},
                                {"bound", op.bound}});
   }
-  return dump_json(out);
+  return JobPrediction{std::move(*prediction), dump_json(out)};
 }
 
 }  // namespace sculler::emu

@@ -18,6 +18,7 @@ Growth growth(const task::Work& emulated, const task::Work& real) {
     if (*value == 0) *value = fallback > 0 ? fallback : 1;
   }
   out.hbm_bytes = real.hbm_bytes;
+  out.emulated_flops = emulated.flops;
   return out;
 }
 
@@ -36,7 +37,7 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
             Demand& out) {
   const GridCounters& c = grid.counters;
   const auto number = [](uint64_t value) { return static_cast<double>(value); };
-  const double peer = number(c.peer_load_bytes + c.peer_store_bytes);
+  const double peer = number(c.peer_load_bytes + c.peer_store_bytes + c.peer_control_bytes);
   out.kind = Demand::Kind::kKernel;
   out.fixed = rates.host.kernel_start;
   // Whoever writes to a peer says so to it, and waits for what the peer writes.
@@ -48,8 +49,12 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
     out.sms = std::min<double>(std::max(1u, c.blocks), rates.sms);
     return;
   }
-  const bool computes = c.tensor_flops > 0 ||
-                        number(c.fp_flops) > 8 * number(c.global_load_bytes + c.global_store_bytes);
+  const bool dense = c.tensor_flops > 0 ||
+                     number(c.fp_flops) > 8 * number(c.global_load_bytes + c.global_store_bytes);
+  // Who does a good part of the task's arithmetic grows with it, also where each operand is loaded
+  // anew for it (attention, a warp a row): loads and instructions are all in the main loop then.
+  const bool computes =
+      dense || (growth.emulated_flops > 0 && number(c.fp_flops) >= growth.emulated_flops / 16);
   const double main = computes ? growth.flops : growth.hbm;   // the main loop
   const double stored = peer > 0 ? growth.link : growth.hbm;  // the epilogue
   const double stores = number(c.global_store_bytes + c.peer_store_bytes);
@@ -58,8 +63,19 @@ void kernel(const TraceGrid& grid, double instructions, const Growth& growth, co
   constexpr double kMmaFlops = 2.0 * 16 * 8 * 16;
   constexpr double kFmaFlops = 2.0 * 32;
   const double loop = 4.5 * (number(c.tensor_flops) / kMmaFlops + number(c.fp_flops) / kFmaFlops);
-  const double in_loop = computes ? std::min(instructions, loop) : instructions;
-  const double instructions_real = in_loop * main + (instructions - in_loop) * stored;
+  // Where data only moves, about six PTX instructions an access of 4 bytes a lane. What else blocks
+  // that wait for peers execute (barriers, who stores where) they execute at any size.
+  constexpr double kMoveBytes = 4.0 * 32;
+  const double payload = number(c.global_store_bytes + c.peer_store_bytes + c.peer_load_bytes);
+  // Own loads beyond that are of tables that every thread reads.
+  const double moved_loop =
+      6 * (payload + std::min(payload, number(c.global_load_bytes))) / kMoveBytes;
+  const bool fixed_rest = !computes && peer > 0;
+  const double in_loop = dense        ? std::min(instructions, loop)
+                         : fixed_rest ? std::min(instructions, moved_loop)
+                                      : instructions;
+  const double instructions_real =
+      in_loop * main + (instructions - in_loop) * (fixed_rest ? 1.0 : stored);
   const double blocks =
       std::max(1.0, number(c.blocks) *
                         (computes ? growth.flops / std::max(1.0, growth.flops / stored) : stored));

@@ -25,7 +25,8 @@ struct Demand {
 // Growth from the emulated to the real size.
 struct Growth {
   double flops = 1, hbm = 1, link = 1;
-  double hbm_bytes = 0;  // of a rank at the real size: no kernel moves more through memory
+  double hbm_bytes = 0;       // of a rank at the real size: no kernel moves more through memory
+  double emulated_flops = 0;  // of a rank at the emulated size
 };
 [[nodiscard]] Growth growth(const task::Work& emulated, const task::Work& real);
 

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "emu/predict/job.h"
+#include "emu/server/operations.h"
 #include "emu/server/report.h"
 #include "verify/reference.h"
 #include "verify/socket_ranks.h"
@@ -155,12 +156,13 @@ verify::Ranks::Event VmRanks::receive(uint64_t deadline_ns) {
 }
 
 VmDevice::VmDevice(const verify::JobSpec& job, verify::Reference& reference, Machine& machine,
-                   Observer* observer, Server& server)
+                   Observer* observer, Server& server, Footprint* footprint)
     : HostDevice(job, reference),
       machine_(machine),
       observer_(observer),
       history_(dynamic_cast<const WriteHistory*>(observer)),
-      server_(server) {}
+      server_(server),
+      footprint_(footprint) {}
 
 Result<void*> VmDevice::map(int rank, int set, int buffer, uint64_t address, uint64_t bytes,
                             rank::UniqueFd) {
@@ -195,6 +197,7 @@ void VmDevice::region_opens(int iteration, int set) {
   machine_.harness_join();
   // The prediction is made from the last iteration.
   machine_.trace_clear();
+  if (footprint_ != nullptr) footprint_->clear();
   for (int r = 0; r < job_.n_ranks; ++r) machine_.trace_mark(r, "opened");
   server_.reseed(0x1000 + static_cast<uint64_t>(iteration));
 }
@@ -257,7 +260,7 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options,
   for (int r = 0; r < job.n_ranks; ++r)
     server.attach(r, std::move(sockets[static_cast<std::size_t>(r)]));
   VmRanks ranks(job, machine, observer, server, std::move(control));
-  VmDevice device(job, **reference, machine, observer, server);
+  VmDevice device(job, **reference, machine, observer, server, (*vm)->footprint.get());
   verify::Outcome outcome = run_session(job, ranks, device);
 
   // A rank that died or failed to launch says less than the machine knows.
@@ -281,7 +284,13 @@ verify::Outcome play(const verify::JobSpec& job, const VmOptions& options,
   } else if (outcome.status == verify::status::kPassed) {
     auto predicted = predict_job(job.emu_json, machine.trace(), job.n_ranks, real_files());
     if (!predicted) std::fprintf(stderr, "no prediction: %s\n", predicted.error().text().c_str());
-    else if (*predicted) outcome.predicted_json = std::move(**predicted);
+    else if (*predicted) outcome.predicted_json = (*predicted)->json;
+    if ((*vm)->footprint != nullptr) {
+      const bool timed = predicted && *predicted;
+      outcome.trace_json =
+          operations_json(machine, *(*vm)->footprint, timed ? &(*predicted)->prediction : nullptr,
+                          predicted ? std::string() : predicted.error().text());
+    }
   }
   return outcome;
 }

@@ -42,8 +42,9 @@ class VmRanks final : public verify::Ranks {
 // The checker's hands in the emulated memory.
 class VmDevice final : public verify::HostDevice {
  public:
+  // `footprint` is emptied where a region opens; it may be null.
   VmDevice(const verify::JobSpec& job, verify::Reference& reference, Machine& machine,
-           Observer* observer, Server& server);
+           Observer* observer, Server& server, Footprint* footprint = nullptr);
   [[nodiscard]] bool real_time() const override { return false; }
   void region_opens(int iteration, int set) override;
   std::optional<verify::Outcome> region_closed(int iteration) override;
@@ -66,6 +67,7 @@ class VmDevice final : public verify::HostDevice {
   Observer* observer_;
   const WriteHistory* history_;  // null: not followed
   Server& server_;
+  Footprint* footprint_;
   int set_ = 0;  // of the open region
 };
 

@@ -84,6 +84,7 @@ Result<VmOptions> parse_vm_options(std::string_view text, std::string_view origi
       names.push_back(name.is_string() ? name.get<std::string>() : "?");
     if (auto set = set_checks(options, names); !set) return fail(set.error());
   }
+  options.footprint = bool_or(*json, "footprint", false);
   options.profile = string_or(*json, "profile", "");
   options.step_limit = static_cast<uint64_t>(std::max<int64_t>(0, int_or(*json, "step_limit", 0)));
   options.memory_bytes = static_cast<uint64_t>(std::max<int64_t>(
@@ -128,7 +129,7 @@ Result<std::unique_ptr<Vm>> make_vm(const VmOptions& options, int n_ranks, bool 
   config.keep_trace = keep_trace;
   config.host_object = options.host_object;
   auto vm = std::make_unique<Vm>();
-  if (options.race || options.init) {
+  if (options.race || options.init || options.footprint) {
     CheckerConfig checks;
     checks.races = options.race;
     checks.init = options.init;
@@ -138,6 +139,10 @@ Result<std::unique_ptr<Vm>> make_vm(const VmOptions& options, int n_ranks, bool 
     vm->observer = make_checker(std::move(checks));
   }
   config.engine.observer = vm->observer.get();
+  if (options.footprint) {
+    vm->footprint = std::make_unique<Footprint>(*vm->observer);
+    config.engine.observer = vm->footprint.get();
+  }
   vm->machine = std::make_unique<Machine>(config);
   vm->memory = &vm->machine->memory();
   return vm;

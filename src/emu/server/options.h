@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "emu/check/footprint.h"
 #include "emu/check/observer.h"
 #include "emu/device/machine.h"
 #include "emu/wire/op.h"
@@ -16,6 +17,7 @@ namespace sculler::emu {
 struct VmOptions {
   Schedule schedule{};
   bool race = true, init = true, bounds = true, deadlock = true;
+  bool footprint = false;  // keep what each operation reads and writes (operations.h)
   uint64_t step_limit = 0;
   uint64_t memory_bytes = uint64_t{4} << 30;       // of a rank's heap
   int nodes = 1;                                   // the ranks lie on so many, the same number each
@@ -24,7 +26,7 @@ struct VmOptions {
 };
 
 // {"schedule":{"kind":"random","seed":7,"delayed_rank":0},"checks":["race","init","bounds","deadlock"],"profile":"...",
-//  "step_limit":N,"memory_bytes":N,"nodes":N}
+//  "step_limit":N,"memory_bytes":N,"nodes":N,"footprint":true}
 Result<VmOptions> parse_vm_options(std::string_view json, std::string_view origin);
 // "race,init,deadlock"
 Status set_checks(VmOptions& options, const std::vector<std::string>& names);
@@ -33,7 +35,8 @@ Result<Schedule> parse_schedule(std::string_view text);
 
 // A machine with its checker, which outlives it and names addresses by its memory.
 struct Vm {
-  std::unique_ptr<Observer> observer;  // null where no check needs one
+  std::unique_ptr<Observer> observer;    // null where no check needs one
+  std::unique_ptr<Footprint> footprint;  // in front of it, where asked
   const Memory* memory = nullptr;
   std::unique_ptr<Machine> machine;
 };

@@ -145,7 +145,10 @@ bool resolve_global(Warp& w, uint32_t bytes, Access access, Target& t) {
     if (const Allocation* a = w.memory->reach(w.rank, static_cast<Address>(low), span)) {
       if (a->watched && !watched(w, *a, access, bytes, t.address, m)) return false;
       std::memcpy(t.pointer, t.address, sizeof t.pointer);
-      count_bytes(w, *a, access, static_cast<uint64_t>(std::popcount(m)) * bytes);
+      // One address for the whole warp is a flag or a letter, not the payload.
+      if (low == high && std::popcount(m) > 1 && access == Access::kLoad && a->rank != w.rank)
+        w.counters->peer_control_bytes += bytes;
+      else count_bytes(w, *a, access, static_cast<uint64_t>(std::popcount(m)) * bytes);
       w.counters->global_transactions += sectors(t, m, bytes);
       return true;
     }

@@ -106,6 +106,7 @@ struct GridCounters {
   uint64_t fp_flops = 0;                                   // fma 2, add / mul 1, a lane
   uint64_t global_load_bytes = 0, global_store_bytes = 0;  // own rank's memory
   uint64_t peer_load_bytes = 0, peer_store_bytes = 0;      // other ranks' windows
+  uint64_t peer_control_bytes = 0;  // what a warp's lanes all load from one address of a peer
   uint64_t shared_bytes = 0;
   uint64_t atomics = 0, barriers = 0, system_fences = 0;
   uint64_t global_transactions = 0;         // distinct 32-byte sectors a warp instruction, summed

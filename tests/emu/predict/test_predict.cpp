@@ -121,6 +121,71 @@ TEST_F(PredictTest, NothingIsBelowTheSpeedOfLight) {
   }
 }
 
+// A warp a row that loads every key and value anew: its work grows with the task's arithmetic, T *
+// T, not with its memory, T.
+TEST_F(PredictTest, AttentionGrowsWithItsArithmetic) {
+  const auto work = [](double t, double d) {
+    return task::Work{8 * t * t * d, 40 * t * d, 8 * t * d};
+  };
+  GridCounters c;
+  c.warp_instructions = 160'000;
+  c.fp_flops = 2 * 32 * 32 * 64 * 2;
+  c.global_load_bytes = 32 * 32 * 64 * 8;
+  c.global_store_bytes = 8448;
+  c.global_transactions = c.global_load_bytes / 32;
+  c.blocks = 8;
+  c.resident_limit = 2112;
+  c.threads_per_block = 128;
+  TraceBuilder b(2, kEmulated);
+  for (int r = 0; r < 2; ++r) {
+    for (int step = 0; step < 2; ++step) b.kernel(r, 1, "attend", c);
+    b.mark(r, "done");
+  }
+  PredictRequest request;
+  request.n_ranks = 2;
+  request.emulated = work(32, 64);
+  const auto us = [&](double t) {
+    request.real = work(t, 128);
+    const auto out = predict(b.trace, request, hardware.rates);
+    EXPECT_TRUE(out) << out.error().text();
+    const auto light = task::speed_of_light(hardware.profile, request.real, "f32");
+    EXPECT_TRUE(light);
+    EXPECT_GT(out->latency_us, light->us);
+    return out->latency_us;
+  };
+  const double half = us(8192), full = us(16384);
+  EXPECT_NEAR(full / half, 4, 0.2);
+}
+
+// Blocks that exchange letters and meet in barriers do so at any size: only the payload grows.
+TEST_F(PredictTest, BarriersAndTablesDoNotGrowWithTheData) {
+  const auto work = [](double bytes) { return task::Work{0, 4 * bytes, bytes}; };
+  GridCounters c;
+  c.warp_instructions = 60'000;
+  c.global_load_bytes = 400'000;  // tables, by every thread
+  c.global_store_bytes = 4096 + 800;
+  c.peer_store_bytes = 4096 + 64;
+  c.peer_control_bytes = 12'288;
+  c.global_transactions = 3000;
+  c.blocks = 16;
+  c.resident_limit = 264;
+  c.threads_per_block = 512;
+  TraceBuilder b(2, kEmulated);
+  for (int r = 0; r < 2; ++r) {
+    b.kernel(r, 1, "exchange_kernel", c);
+    b.mark(r, "done");
+  }
+  PredictRequest request;
+  request.n_ranks = 2;
+  request.emulated = work(4096);
+  request.real = work(33'554'432);
+  const auto out = predict(b.trace, request, hardware.rates);
+  ASSERT_TRUE(out) << out.error().text();
+  const double link_us = 33'554'432 / hardware.rates.store * 1e6;
+  EXPECT_GT(out->latency_us, link_us);
+  EXPECT_LT(out->latency_us, 2 * link_us);
+}
+
 TEST_F(PredictTest, FasterPartsGiveAFasterWhole) {
   const Size size = kMeasured[0].size;
   const Trace trace = copy_engine(2, kEmulated, 4);
@@ -232,9 +297,10 @@ TEST_F(PredictTest, AJobsPrediction) {
   const auto some = predict_job(json(work), trace, 2, real_files());
   ASSERT_TRUE(some) << some.error().text();
   ASSERT_TRUE(some->has_value());
-  EXPECT_NE((*some)->find("\"latency_us\":"), std::string::npos);
-  EXPECT_NE((*some)->find("\"size\":\"default\""), std::string::npos);
-  EXPECT_NE((*some)->find("cublasGemmEx"), std::string::npos);
+  EXPECT_NE((*some)->json.find("\"latency_us\":"), std::string::npos);
+  EXPECT_NE((*some)->json.find("\"size\":\"default\""), std::string::npos);
+  EXPECT_NE((*some)->json.find("cublasGemmEx"), std::string::npos);
+  EXPECT_FALSE((*some)->prediction.ops.empty());
   EXPECT_FALSE(predict_job(json(",\"predict\":{}"), trace, 2, real_files()));
   EXPECT_FALSE(predict_job("{\"predict\":{}}", trace, 2, real_files()));
 }
