@@ -43,6 +43,7 @@ Result<Models> open_models(const App& app, const Settings& settings,
                                             : llm::Tape::replay(app.files, settings.llm_replay);
     if (!tape) return fail(tape.error());
     out.tape = std::move(*tape);
+    if (settings.llm_replay_prompts == "any") out.tape->take_any_prompt();
   }
   if (!run_folder.empty()) {
     auto calls = store::Calls::open(join_path(run_folder, "store.sqlite"), app.clock);

@@ -349,6 +349,8 @@ const std::array kSettings = {
             0,
             {},
             "a cassette to be replayed instead of asking"},
+    Setting{"llm.replay_prompts", &Settings::llm_replay_prompts, 0, 0, "same|any",
+            "any: an answer fits its question by name, whatever the prompt says now"},
 };
 
 std::vector<std::string> choices_of(const Setting& setting) {

@@ -53,8 +53,9 @@ struct Settings {
   int64_t lower_iterations_a = 5, lower_iterations_b = 10, lower_annotations = 3;
   std::string lower_judge = "yes";  // yes, no
   std::string llm_model;  // one model in a word, or the name of a [[model]]; empty: all of them
-  std::string llm_record, llm_replay;  // cassettes
-  llm::Settings llm;                   // with the [[model]] tables
+  std::string llm_record, llm_replay;       // cassettes
+  std::string llm_replay_prompts = "same";  // same, any
+  llm::Settings llm;                        // with the [[model]] tables
 };
 
 // Every key, dotted, in the order of the file.

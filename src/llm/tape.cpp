@@ -298,6 +298,7 @@ Reply Tape::reply(const Request& request) {
                  fmt::format("{}: the cassette holds no question {}", path_, name),
                  "the run has taken another way than the recorded one: record it again");
   }
+  if (any_prompt_) return found->second.reply;
   const std::string prompt = canonical_prompt(prompt_text(request));
   const auto difference = first_difference(found->second.prompt, prompt);
   if (difference.line > 0) {

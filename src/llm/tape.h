@@ -39,6 +39,10 @@ class Tape {
   [[nodiscard]] static Result<std::unique_ptr<Tape>> replay(Files& files, const std::string& path);
 
   [[nodiscard]] bool replaying() const { return replaying_; }
+  // Replaying, a question gets the answer of its name whatever its prompt says: texts of prompts
+  // and evidence may have changed since, the way that is taken depends on answers and verdicts
+  // alone.
+  void take_any_prompt() { any_prompt_ = true; }
 
   // By the provider. Recording: keeps the reply. Replaying: the recorded reply, kMismatch with the
   // first line that differs where the prompt is another one.
@@ -68,7 +72,7 @@ class Tape {
   [[nodiscard]] Status write(const std::string& line);
   Files& files_;
   std::string path_{};
-  bool replaying_;
+  bool replaying_, any_prompt_ = false;
   mutable std::mutex mutex_;
   std::map<std::string, Kept, std::less<>> replies_;
   std::map<std::string, std::string, std::less<>> verdicts_;

@@ -431,6 +431,11 @@ TEST_F(BackendsTest, ACassetteIsReplayedWordForWordAndInOrder) {
             std::string::npos)
       << other.error().error.message;
   EXPECT_EQ(fault_of(provider->ask(question("first", 5))), Fault::kMismatch);
+  (*tape)->take_any_prompt();
+  const auto by_name = provider->ask(question("First", 0));
+  ASSERT_TRUE(by_name) << by_name.error().error.text();
+  EXPECT_EQ(by_name->text, "answer 0");
+  EXPECT_EQ(fault_of(provider->ask(question("first", 5))), Fault::kMismatch);  // no such question
 }
 
 TEST_F(BackendsTest, DamagedCassettesAreRefusedByLine) {

@@ -295,7 +295,7 @@ TEST_F(EvolveTest, ABatchThatComesBackLateIsTakenInByResume) {
   const auto second = run(provider, for_confirming);
   ASSERT_TRUE(second) << second.error().text();
   EXPECT_LE(for_confirming.submitted(), 1);  // where it is another best than before
-  EXPECT_EQ(lines_of.size(), 2U);  // as many batches as were asked for, and no more
+  EXPECT_EQ(lines_of.size(), 2U);            // as many batches as were asked for, and no more
   ASSERT_TRUE(second->best);
   ASSERT_TRUE(second->best->measured);
   EXPECT_EQ(second->best->score, 9);

@@ -124,7 +124,7 @@ class HostDeviceTest : public testing::Test {
     EXPECT_TRUE(reference) << reference.error().text();
     return std::move(*reference);
   }
-  test::TempFolder temporary_{"sculler_expected"};
+  sculler::test::TempFolder temporary_{"sculler_expected"};
   const std::string folder_ = temporary_.path();
   JobSpec job_;
 };

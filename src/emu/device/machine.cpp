@@ -32,7 +32,10 @@ Machine::Impl::Impl(const MachineConfig& c)
               if (info.id == id) return &info;
             return nullptr;
           },
-          [this](MachineFault fault) { break_rank(fault.rank, std::move(fault)); }) {
+          [this](MachineFault fault) {
+            const int rank = fault.rank;
+            break_rank(rank, std::move(fault));
+          }) {
   ranks.resize(static_cast<size_t>(c.engine.n_ranks));
   int index = 0;
   for (RankState& r : ranks) {

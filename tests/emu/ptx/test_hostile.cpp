@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "data.h"
 #include "emu/ptx/parser.h"
 
