@@ -109,7 +109,7 @@ class CpuJob : public testing::Test {
     return outcome ? *outcome : Outcome{};
   }
 
-  test::TempFolder temporary_{"sculler_job"};
+  sculler::test::TempFolder temporary_{"sculler_job"};
   const std::string folder_ = temporary_.path();
   JobSpec job_;
   ExitStatus rank_status_;
