@@ -146,8 +146,13 @@ int main(int argc, char** argv) {
   NoProgress progress;
   Log log(real_files(), real_clock(), folder + "/log.jsonl");
   search::RunSettings run_settings;
-  run_settings.frame = {
-      "/tasks/toy", "t", "emu", "", "", 2, "emu", "default", search::search_stages("emu"), 1};
+  settings.frame.task = "/tasks/toy";
+  settings.frame.task_sha256 = "t";
+  settings.frame.target = "emu";
+  settings.frame.n_ranks = 2;
+  settings.frame.size = "emu";
+  settings.frame.predict_size = "default";
+  settings.frame.stages = search::search_stages("emu");
   run_settings.budget = 0;
   run_settings.spool = folder + "/spool";
   run_settings.stop_at_percent_sol = 0;

@@ -97,8 +97,13 @@ int main(int argc, char** argv) {
   NoProgress progress;
   Log log(real_files(), real_clock(), folder + "/log.jsonl");
   search::RunSettings settings;
-  settings.frame = {
-      "/tasks/toy", "t", "emu", "", "", 2, "emu", "default", search::search_stages("emu"), 1};
+  settings.frame.task = "/tasks/toy";
+  settings.frame.task_sha256 = "t";
+  settings.frame.target = "emu";
+  settings.frame.n_ranks = 2;
+  settings.frame.size = "emu";
+  settings.frame.predict_size = "default";
+  settings.frame.stages = search::search_stages("emu");
   settings.budget = candidates;
   settings.spool = folder + "/spool";
   settings.stop_at_percent_sol = 0;
