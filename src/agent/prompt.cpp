@@ -162,4 +162,24 @@ Result<Prompt> Filler::fill(const Fill& given) const {
   return out;
 }
 
+Status Filler::check(const std::vector<std::string>& known) const {
+  const auto names = unknown(known);
+  if (names.empty()) return {};
+  const auto like = nearest(names[0], known);
+  return fail(
+      Error{ErrorCode::kBadInput,
+            fmt::format("asks for {{{{{}}}}}, which nobody gives", names[0]),
+            library_->role(role_).path,
+            {},
+            like ? fmt::format("did you mean {}?", *like) : "prompts/README.md lists the names"});
+}
+
+std::vector<Filler> make_fillers(const std::shared_ptr<const Library>& library,
+                                 const Fill& constants, std::size_t context_bytes) {
+  std::vector<Filler> out;
+  for (std::size_t i = 0; i < kRoles; ++i)
+    out.emplace_back(library, static_cast<Role>(i), constants, context_bytes / 3 * 2);
+  return out;
+}
+
 }  // namespace sculler::agent

@@ -50,6 +50,8 @@ class Filler {
   // Names that the template asks for and neither constants nor `known` have: a typing error in an
   // edited prompt.
   [[nodiscard]] std::vector<std::string> unknown(const std::vector<std::string>& known) const;
+  // kBadInput with the prompt's file where there is such a name.
+  [[nodiscard]] Status check(const std::vector<std::string>& known) const;
 
   // kBadInput where the prompt is larger than the bound although all that may be cut is.
   [[nodiscard]] Result<Prompt> fill(const Fill& fill) const;
@@ -62,5 +64,10 @@ class Filler {
   std::string system_;
   std::vector<std::string> known_;  // names of all constants
 };
+
+// A filler a role, in order of roles. A third of `context_bytes` (0: no bound) is left to the
+// answer.
+[[nodiscard]] std::vector<Filler> make_fillers(const std::shared_ptr<const Library>& library,
+                                               const Fill& constants, std::size_t context_bytes);
 
 }  // namespace sculler::agent

@@ -47,6 +47,13 @@ std::string topology_text(const directive::Topology& t) {
                                         t.nccl_version / 100 % 100, t.nccl_version % 100));
 }
 
+std::vector<agent::Item> files_of(const Source& source, int order) {
+  std::vector<agent::Item> out;
+  for (const auto& file : source.files)
+    out.push_back({file.name, {file.text, file.name.ends_with(".cpp") ? "cpp" : "cuda", order}});
+  return out;
+}
+
 std::string Proposal::name() const {
   llm::Request request;
   request.index = index;
@@ -67,11 +74,7 @@ Proposer::Proposer(llm::Provider& provider, EvolveSettings settings, Brief brief
   brief_.constants.flags["directive_with_code"] = brief_.device_code && !settings_.directive_first;
   brief_.constants.flags["whole_file"] = settings_.whole_file;
   brief_.constants.flags["blocks_only"] = !settings_.whole_file;
-  for (std::size_t i = 0; i < agent::kRoles; ++i) {
-    // A third of the context is left to the answer.
-    fillers_.emplace_back(brief_.library, static_cast<Role>(i), brief_.constants,
-                          brief_.context_bytes / 3 * 2);
-  }
+  fillers_ = agent::make_fillers(brief_.library, brief_.constants, brief_.context_bytes);
 }
 
 Status Proposer::check() const {
@@ -102,30 +105,14 @@ Status Proposer::check() const {
                                           "has_partner_files",
                                           "has_more_knowledge",
                                           "by_schema"};
-  for (const Role role : {Role::kDirective, Role::kMutator, Role::kJudge, Role::kMeta}) {
-    const auto& filler = fillers_[static_cast<std::size_t>(role)];
-    if (const auto names = filler.unknown(known); !names.empty()) {
-      const auto like = nearest(names[0], known);
-      return fail(Error{
-          ErrorCode::kBadInput,
-          fmt::format("asks for {{{{{}}}}}, which nobody gives", names[0]),
-          brief_.library->role(role).path,
-          {},
-          like ? fmt::format("did you mean {}?", *like) : "prompts/README.md lists the names"});
-    }
-  }
+  for (const Role role : {Role::kDirective, Role::kMutator, Role::kJudge, Role::kMeta})
+    if (auto ok = fillers_[static_cast<std::size_t>(role)].check(known); !ok) return ok;
   return {};
 }
 
 agent::Fill Proposer::common_fill(const Proposal& p) const {
   agent::Fill fill;
   const Source& source = *p.parent.candidate.source;
-  const auto files_of = [](const Source& of, int order) {
-    std::vector<agent::Item> out;
-    for (const auto& file : of.files)
-      out.push_back({file.name, {file.text, file.name.ends_with(".cpp") ? "cpp" : "cuda", order}});
-    return out;
-  };
   fill.lists["files"] = files_of(source, 0);
   fill.texts["parent"] = {member_title(p.parent), {}, 0};
   fill.texts["directive"] = {

@@ -26,6 +26,8 @@ struct Brief {
 
 // The bounds of a topology in words, for those who choose.
 [[nodiscard]] std::string topology_text(const directive::Topology& topology);
+// A program's files for a prompt; `order` says when they are cut (agent::Text).
+[[nodiscard]] std::vector<agent::Item> files_of(const Source& source, int order);
 
 class Proposer {
  public:

@@ -165,6 +165,34 @@ Status FastPath::record(FastStep step) {
   return {};
 }
 
+FastStep FastPath::next_step(const std::string& stage, int64_t number) const {
+  FastStep out;
+  out.stage = stage;
+  out.number = number;
+  out.index = static_cast<int64_t>(outcome_.steps.size());
+  return out;
+}
+
+// A question that is not answered is an iteration, unless it ends the run.
+Status FastPath::no_answer(const llm::Failure& fault, FastStep& step) const {
+  if (fault.stops_run()) return fail(fault.error);
+  if (auto ok = stopped(); !ok) return ok;
+  step.outcome = llm::fault_name(fault.fault);
+  step.failure = "no answer came: " + fault.error.text();
+  return {};
+}
+
+Result<Verdict> FastPath::judge(const Candidate& candidate, FastStep& step) {
+  auto judged = trial_.judge(candidate);
+  if (!judged) return fail(judged.error());
+  step.program = judged->program;
+  step.job = judged->job;
+  step.status = judged->verdict.status;
+  step.passed = judged->verdict.right();
+  step.line = agent::verdict_line(judged->text, 0, kWidth);
+  return std::move(judged->verdict);
+}
+
 // A diagnosis of the last program, where it has a verdict. What a judge cannot say is no reason to
 // stop, but a provider that cannot go on is.
 Status FastPath::diagnose(FastView& view, FastStep& step) {
@@ -183,10 +211,7 @@ Status FastPath::diagnose(FastView& view, FastStep& step) {
 }
 
 Result<FastStep> FastPath::iterate(const std::string& stage, int64_t number) {
-  FastStep step;
-  step.stage = stage;
-  step.number = number;
-  step.index = static_cast<int64_t>(outcome_.steps.size());
+  FastStep step = next_step(stage, number);
   FastView view;
   view.stage = stage;
   view.current = current_;
@@ -201,10 +226,7 @@ Result<FastStep> FastPath::iterate(const std::string& stage, int64_t number) {
   step.model = said->model;
   step.why = said->why;
   if (said->fault) {
-    if (said->fault->stops_run()) return fail(said->fault->error);
-    if (auto ok = stopped(); !ok) return fail(ok.error());
-    step.outcome = llm::fault_name(said->fault->fault);
-    step.failure = "no answer came: " + said->fault->error.text();
+    if (auto ok = no_answer(*said->fault, step); !ok) return fail(ok.error());
     step.line = agent::one_line(step.failure, kWidth);
     return step;
   }
@@ -224,22 +246,17 @@ Result<FastStep> FastPath::iterate(const std::string& stage, int64_t number) {
     step.line = agent::one_line(step.failure, kWidth);
     return step;
   }
-  auto judged = trial_.judge(candidate);
-  if (!judged) return fail(judged.error());
-  step.program = judged->program;
-  step.job = judged->job;
+  auto verdict = judge(candidate, step);
+  if (!verdict) return fail(verdict.error());
   step.outcome = "judged";
-  step.status = judged->verdict.status;
-  step.passed = judged->verdict.right();
-  step.line = agent::verdict_line(judged->text, 0, kWidth);
   // However it hides them from its text: what ran is what counts.
-  if (step.passed && stage == "B" && judged->verdict.host_collectives > 0) {
+  if (step.passed && stage == "B" && verdict->host_collectives > 0) {
     step.passed = false;
     step.outcome = "unfinished";
     step.failure = fmt::format(
         "stage B is not done: the program is right, but the emulator saw {} calls of host "
         "collectives",
-        judged->verdict.host_collectives);
+        verdict->host_collectives);
     step.line = step.failure;
   }
   return step;
@@ -266,23 +283,14 @@ Status FastPath::stage(const std::string& name, int64_t budget) {
 }
 
 Status FastPath::judge_marked(std::shared_ptr<const Source> source, FastStep& step) {
-  Candidate candidate = usual(std::move(source), "lowering");
-  auto judged = trial_.judge(candidate);
-  if (!judged) return fail(judged.error());
-  step.program = judged->program;
-  step.job = judged->job;
-  step.status = judged->verdict.status;
-  step.passed = judged->verdict.right();
-  step.line = agent::verdict_line(judged->text, 0, kWidth);
+  if (auto verdict = judge(usual(std::move(source), "lowering"), step); !verdict)
+    return fail(verdict.error());
   if (!step.passed) step.failure = "with these marks the program did not pass: " + step.line;
   return {};
 }
 
 Status FastPath::mark_without_model() {
-  FastStep step;
-  step.stage = "marks";
-  step.number = count("marks") + 1;
-  step.index = static_cast<int64_t>(outcome_.steps.size());
+  FastStep step = next_step("marks", count("marks") + 1);
   step.outcome = "built-in";
   const Source& program = *outcome_.verified;
   const auto& file = program.files.front();
@@ -302,10 +310,7 @@ Status FastPath::mark_without_model() {
 Status FastPath::marks() {
   for (int64_t number = count("marks") + 1; number <= settings_.annotations; ++number) {
     if (auto ok = stopped(); !ok) return ok;
-    FastStep step;
-    step.stage = "marks";
-    step.number = number;
-    step.index = static_cast<int64_t>(outcome_.steps.size());
+    FastStep step = next_step("marks", number);
     auto said =
         writer_.annotate(*outcome_.verified, number > 1 ? last_.text : std::string(), step.index);
     if (!said) return fail(said.error());
@@ -313,10 +318,7 @@ Status FastPath::marks() {
     step.model = said->model;
     step.why = said->why;
     if (said->fault) {
-      if (said->fault->stops_run()) return fail(said->fault->error);
-      if (auto ok = stopped(); !ok) return ok;
-      step.outcome = llm::fault_name(said->fault->fault);
-      step.failure = "no answer came: " + said->fault->error.text();
+      if (auto ok = no_answer(*said->fault, step); !ok) return ok;
     } else if (!said->source) {
       step.outcome = "refused";
       step.failure = "the marks could not be used: " + said->refused.text();

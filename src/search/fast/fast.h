@@ -66,6 +66,10 @@ class FastPath {
   [[nodiscard]] Status restore(const FastStart* start);
   [[nodiscard]] Status remember(const FastStep& step);
   [[nodiscard]] Status stage(const std::string& name, int64_t budget);
+  [[nodiscard]] FastStep next_step(const std::string& stage, int64_t number) const;
+  [[nodiscard]] Status no_answer(const llm::Failure& fault, FastStep& step) const;
+  // By the evaluator; what came of it is in `step`.
+  [[nodiscard]] Result<Verdict> judge(const Candidate& candidate, FastStep& step);
   [[nodiscard]] Result<FastStep> iterate(const std::string& stage, int64_t number);
   [[nodiscard]] Status diagnose(FastView& view, FastStep& step);
   [[nodiscard]] Status marks();

@@ -17,13 +17,6 @@ namespace {
 
 using agent::Role;
 
-std::vector<agent::Item> items_of(const Source& of, int order) {
-  std::vector<agent::Item> out;
-  for (const auto& file : of.files)
-    out.push_back({file.name, {file.text, file.name.ends_with(".cpp") ? "cpp" : "cuda", order}});
-  return out;
-}
-
 std::string calls_of(const Source& of) {
   std::string out;
   for (const auto& file : of.files) {
@@ -84,11 +77,7 @@ FastWriter::FastWriter(Brief brief, Ask ask) : brief_(std::move(brief)), ask_(st
   constants.flags["device_code"] = true;
   for (const char* flag : {"directive_with_code", "whole_file", "blocks_only"})
     constants.flags[flag] = false;
-  for (std::size_t i = 0; i < agent::kRoles; ++i) {
-    // A third of the context is left to the answer.
-    fillers_.emplace_back(brief_.library, static_cast<Role>(i), constants,
-                          brief_.context_bytes / 3 * 2);
-  }
+  fillers_ = agent::make_fillers(brief_.library, constants, brief_.context_bytes);
 }
 
 Status FastWriter::check() const {
@@ -96,17 +85,8 @@ Status FastWriter::check() const {
       "files",       "given_files", "has_given_files",    "stage_a",  "stage_b", "refusal",
       "collectives", "evidence",    "diagnosis",          "history",  "cut",     "parent",
       "by_schema",   "listing",     "has_more_knowledge", "has_files"};
-  for (const Role role : {Role::kTransformer, Role::kJudge, Role::kAnnotator}) {
-    const auto names = filler(role).unknown(known);
-    if (names.empty()) continue;
-    const auto like = nearest(names[0], known);
-    return fail(
-        Error{ErrorCode::kBadInput,
-              fmt::format("asks for {{{{{}}}}}, which nobody gives", names[0]),
-              brief_.library->role(role).path,
-              {},
-              like ? fmt::format("did you mean {}?", *like) : "prompts/README.md lists the names"});
-  }
+  for (const Role role : {Role::kTransformer, Role::kJudge, Role::kAnnotator})
+    if (auto ok = filler(role).check(known); !ok) return ok;
   return {};
 }
 
@@ -118,6 +98,17 @@ Result<llm::Request> FastWriter::request(Role role, const agent::Fill& fill, int
   out.index = index;
   out.messages = std::move(prompt->messages);
   return out;
+}
+
+std::optional<std::string> FastWriter::put(llm::Request question, Said& said) const {
+  auto reply = ask_(std::move(question));
+  if (!reply) {
+    said.fault = std::move(reply.error());
+    return std::nullopt;
+  }
+  said.model = reply->model;
+  said.usd = reply->usd;
+  return std::move(reply->text);
 }
 
 Result<std::shared_ptr<const Source>> FastWriter::read(const FastView& view,
@@ -150,8 +141,8 @@ Result<std::shared_ptr<const Source>> FastWriter::read(const FastView& view,
 Result<FastWriter::Program> FastWriter::transform(const FastView& view, int64_t index) const {
   agent::Fill fill;
   fill.flags = {{"stage_a", view.stage == "A"}, {"stage_b", view.stage == "B"}};
-  fill.lists["files"] = items_of(*view.current, 0);
-  fill.lists["given_files"] = view.given ? items_of(*view.given, 50) : std::vector<agent::Item>();
+  fill.lists["files"] = files_of(*view.current, 0);
+  fill.lists["given_files"] = view.given ? files_of(*view.given, 50) : std::vector<agent::Item>();
   fill.texts["refusal"] = {view.refusal, "text", 35};
   fill.texts["collectives"] = {calls_of(*view.current), "text", 80};
   fill.texts["evidence"] = {view.evidence, "text", 70};
@@ -160,14 +151,9 @@ Result<FastWriter::Program> FastWriter::transform(const FastView& view, int64_t 
   auto question = request(Role::kTransformer, fill, index);
   if (!question) return fail(question.error());
   Program out;
-  auto reply = ask_(std::move(*question));
-  if (!reply) {
-    out.fault = std::move(reply.error());
-    return out;
-  }
-  out.model = reply->model;
-  out.usd = reply->usd;
-  auto source = read(view, reply->text, index, out.why);
+  const auto answer = put(std::move(*question), out);
+  if (!answer) return out;
+  auto source = read(view, *answer, index, out.why);
   if (source) out.source = std::move(*source);
   else out.refused = source.error();
   return out;
@@ -176,7 +162,7 @@ Result<FastWriter::Program> FastWriter::transform(const FastView& view, int64_t 
 Result<FastWriter::Diagnosed> FastWriter::diagnose(const FastView& view, int64_t index) const {
   agent::Fill fill;
   fill.flags["by_schema"] = true;
-  fill.lists["files"] = items_of(*view.current, 0);
+  fill.lists["files"] = files_of(*view.current, 0);
   fill.texts["parent"] = {
       fmt::format("A program that is being made device-initiated, stage {}.", view.stage), {}, 0};
   fill.texts["evidence"] = {view.evidence, "text", 70};
@@ -188,14 +174,9 @@ Result<FastWriter::Diagnosed> FastWriter::diagnose(const FastView& view, int64_t
   }
   question->schema = agent::diagnosis_schema();
   question->temperature = 0;
-  auto reply = ask_(std::move(*question));
-  if (!reply) {
-    out.fault = std::move(reply.error());
-    return out;
-  }
-  out.model = reply->model;
-  out.usd = reply->usd;
-  auto diagnosis = agent::parse_diagnosis(reply->text, view.evidence);
+  const auto answer = put(std::move(*question), out);
+  if (!answer) return out;
+  auto diagnosis = agent::parse_diagnosis(*answer, view.evidence);
   if (diagnosis) out.text = agent::print(*diagnosis);
   else out.refused = diagnosis.error().text();
   return out;
@@ -207,19 +188,14 @@ Result<FastWriter::Marked> FastWriter::annotate(const Source& program, const std
   agent::Fill fill;
   fill.texts["listing"] = {numbered(file.text), "text", 0};
   fill.texts["refusal"] = {refusal, "text", 60};
-  fill.lists["files"] = items_of(program, 0);
+  fill.lists["files"] = files_of(program, 0);
   auto question = request(Role::kAnnotator, fill, index);
   if (!question) return fail(question.error());
   question->temperature = 0;
   Marked out;
-  auto reply = ask_(std::move(*question));
-  if (!reply) {
-    out.fault = std::move(reply.error());
-    return out;
-  }
-  out.model = reply->model;
-  out.usd = reply->usd;
-  auto marking = read_marking(reply->text, file.text, file.name);
+  const auto answer = put(std::move(*question), out);
+  if (!answer) return out;
+  auto marking = read_marking(*answer, file.text, file.name);
   if (!marking) {
     out.refused = marking.error();
     return out;

@@ -68,6 +68,8 @@ class FastWriter {
  private:
   [[nodiscard]] Result<llm::Request> request(agent::Role role, const agent::Fill& fill,
                                              int64_t index) const;
+  // The answer; empty where none came, `said` says why.
+  [[nodiscard]] std::optional<std::string> put(llm::Request question, Said& said) const;
   [[nodiscard]] Result<std::shared_ptr<const Source>> read(const FastView& view,
                                                            const std::string& answer, int64_t index,
                                                            std::string& why) const;
