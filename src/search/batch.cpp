@@ -45,8 +45,8 @@ std::vector<Batches::Member> Batches::choose() {
   for (const auto& [score, program] : order) {
     if (static_cast<int64_t>(out.size()) >= settings_.programs) break;
     given_.insert(program);
-    const Candidate& candidate = passed_[program].candidate;
-    out.push_back({job_id(settings_.frame, candidate), program, candidate});
+    const Passed& one = passed_[program];
+    out.push_back({job_id(settings_.frame, one.candidate), program, one.candidate, one.score});
   }
   return out;
 }

@@ -53,6 +53,7 @@ class Batches {
     std::string job;
     int64_t program = 0;
     Candidate candidate;
+    double predicted = 0;  // its score
   };
   // The best that were in no batch, best first; they count as given out from now on.
   [[nodiscard]] std::vector<Member> choose();

@@ -47,4 +47,11 @@ store::Evaluation evaluation_of(const Verdict& v, std::string text) {
   return out;
 }
 
+Status keep_evaluation(store::Store& store, const store::Evaluation& evaluation) {
+  if (auto ok = store.begin(); !ok) return ok;
+  if (auto added = store.add_evaluation(evaluation); !added) return fail(added.error());
+  hold_point("evaluation");
+  return store.commit();
+}
+
 }  // namespace sculler::search

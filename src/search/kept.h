@@ -18,5 +18,7 @@ namespace sculler::search {
                                            const Candidate& candidate, const std::string& job);
 // A verdict as the store has it; `text` is the evaluator's line.
 [[nodiscard]] store::Evaluation evaluation_of(const Verdict& verdict, std::string text);
+// Durable when it returns.
+[[nodiscard]] Status keep_evaluation(store::Store& store, const store::Evaluation& evaluation);
 
 }  // namespace sculler::search

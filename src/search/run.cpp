@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/hold.h"
 #include "base/strings.h"
 #include "search/kept.h"
 
@@ -77,6 +76,14 @@ Status Run::start(Candidate candidate, const JobFrame& frame, bool confirmation)
   return evaluator_.submit(job, std::move(line));
 }
 
+// In the store and, where the run is recorded, on the tape, in the order of taking in.
+Status Run::keep(const std::string& job, const store::Evaluation& evaluation) {
+  if (auto ok = keep_evaluation(store_, evaluation); !ok) return ok;
+  if (tape == nullptr || tape->replaying()) return {};
+  if (auto ok = tape->keep_verdict(job, evaluation.verdict); !ok) return ok;
+  return tape->took({llm::Taken::Kind::kVerdict, job});
+}
+
 Status Run::finish(const std::string& job, std::string text, bool known) {
   const auto at = flights_.find(job);
   if (at == flights_.end()) return {};  // an answer to a job that was given up
@@ -88,20 +95,9 @@ Status Run::finish(const std::string& job, std::string text, bool known) {
     store::Evaluation evaluation = evaluation_of(*verdict, text);
     evaluation.program = flight.program;
     if (!flight.candidate.baseline) {
-      double worst = 0;
-      for (const auto& [name, ratio] : ratios(*verdict))
-        worst = worst == 0 ? ratio : std::min(worst, ratio);
-      if (worst > 0) evaluation.ratio = worst;
+      if (const double worst = lowest_ratio(ratios(*verdict)); worst > 0) evaluation.ratio = worst;
     }
-    if (auto ok = store_.begin(); !ok) return ok;
-    auto added = store_.add_evaluation(evaluation);
-    if (!added) return fail(added.error());
-    hold_point("evaluation");
-    if (auto ok = store_.commit(); !ok) return ok;
-    if (tape != nullptr && !tape->replaying()) {
-      if (auto ok = tape->keep_verdict(job, text); !ok) return ok;
-      if (auto ok = tape->took({llm::Taken::Kind::kVerdict, job}); !ok) return ok;
-    }
+    if (auto ok = keep(job, evaluation); !ok) return ok;
   }
   return consider(flight, *verdict, text);
 }
@@ -127,8 +123,7 @@ Status Run::consider(const Flight& flight, const Verdict& verdict, const std::st
   if (verdict.right()) {
     // The best of all baselines is what must be beaten. Without baselines, faster is better all the
     // same.
-    for (const auto& [name, ratio] : elite.ratio)
-      elite.score = elite.score == 0 ? ratio : std::min(elite.score, ratio);
+    elite.score = lowest_ratio(elite.ratio);
     if (elite.score == 0 && verdict.latency_us) elite.score = 1e6 / *verdict.latency_us;
     if (elite.score == 0) elite.score = 1e-9;  // right, but nothing was measured
     elite.predicted = elite.score;
@@ -171,9 +166,8 @@ Status Run::consider(const Flight& flight, const Verdict& verdict, const std::st
   if (batches == nullptr) return {};
   batches->evaluated();
   if (outcome.passed) {
-    predicted_[flight.program] = elite.predicted;
     batches->passed(flight.program, candidate, elite.predicted);
-    return known_measurement(flight.program, candidate);
+    return known_measurement(flight.program, candidate, elite.predicted);
   }
   return {};
 }
@@ -369,7 +363,9 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
   evaluator_.set_wake_fd(strategy_.wake_fd());
   int64_t proposed = 0;
   while (!is_stopped()) {
-    if (batches != nullptr && batches->due()) start_batch();
+    if (batches != nullptr && batches->due()) {
+      if (auto ok = start_batch(); !ok) return fail(ok.error());
+    }
     if (auto ok = strategy_.advance(); !ok) return fail(ok.error());
     const auto room = static_cast<std::size_t>(
         std::max(0, settings_.in_flight - static_cast<int>(flights_.size())));
@@ -398,7 +394,9 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
   }
   if (auto ok = drain(); !ok) return fail(ok.error());
   if (batches != nullptr && summary_.why != "interrupted") {
-    if (batches->any_left()) start_batch();
+    if (batches->any_left()) {
+      if (auto ok = start_batch(); !ok) return fail(ok.error());
+    }
     if (auto ok = await_batches(); !ok) return fail(ok.error());
     if (auto ok = keep_measured(); !ok) return fail(ok.error());
   }

@@ -90,12 +90,14 @@ class Run {
   [[nodiscard]] Status wait_for_one();
   [[nodiscard]] Status replay_one();
   [[nodiscard]] JobFrame confirm_frame() const;
+  [[nodiscard]] Status keep(const std::string& job, const store::Evaluation& evaluation);
   [[nodiscard]] Status finish(const std::string& job, std::string text, bool known);
   [[nodiscard]] Status drain();
   [[nodiscard]] Status confirm_best();
   // run_batches.cpp
-  void start_batch();
-  [[nodiscard]] Status known_measurement(int64_t program, const Candidate& candidate);
+  [[nodiscard]] Status start_batch();
+  [[nodiscard]] Status known_measurement(int64_t program, const Candidate& candidate,
+                                         double predicted);
   [[nodiscard]] Result<bool> take_measurement();
   [[nodiscard]] Status measured(const std::string& job, const std::string& text, bool known);
   [[nodiscard]] Status await_batches();
@@ -124,10 +126,9 @@ class Run {
   struct Measured {
     Verdict verdict;
     std::string text;
-    Candidate candidate;
+    Batches::Member member;
   };
   std::map<int64_t, Measured> measured_;  // by program
-  std::map<int64_t, double> predicted_;   // scores of programs that passed
   std::optional<std::pair<Elite, bool>> last_confirmation_;
   Summary summary_;
   std::map<std::string, std::pair<Flight, Verdict>>

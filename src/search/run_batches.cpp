@@ -10,14 +10,17 @@
 
 namespace sculler::search {
 
-void Run::start_batch() {
+Status Run::start_batch() {
   const auto members = batches->choose();
-  if (members.empty()) return;
+  if (members.empty()) return {};
   const JobFrame& frame = batches->settings().frame;
   for (const auto& member : members) {
     // That a program is to be measured is known before it is packed.
-    (void)store_.add_attempt({member.job, member.program, frame.target, frame.size,
-                              join(frame.stages, " "), static_cast<int64_t>(frame.seed), false});
+    if (auto ok =
+            store_.add_attempt({member.job, member.program, frame.target, frame.size,
+                                join(frame.stages, " "), static_cast<int64_t>(frame.seed), false});
+        !ok)
+      return ok;
   }
   const bool replaying = tape != nullptr && tape->replaying();
   const std::string folder = batches->start(members, replaying);
@@ -29,15 +32,16 @@ void Run::start_batch() {
         fmt::format("      batch: programs {} go to {}; there: sh run.sh, then bring spool/ back",
                     names, folder));
   log_.write(LogLevel::kInfo, "batch", {{"folder", folder}, {"programs", names}});
+  return {};
 }
 
 // What an earlier life had measured, or still awaits.
-Status Run::known_measurement(int64_t program, const Candidate& candidate) {
+Status Run::known_measurement(int64_t program, const Candidate& candidate, double predicted) {
   const std::string job = job_id(batches->settings().frame, candidate);
   auto attempt = store_.attempt(job);
   if (!attempt) return fail(attempt.error());
   if (!*attempt) return {};
-  batches->await({job, program, candidate});
+  batches->await({job, program, candidate, predicted});
   auto evaluation = store_.evaluation(job);
   if (!evaluation) return fail(evaluation.error());
   if (!*evaluation) return {};
@@ -82,16 +86,9 @@ Status Run::measured(const std::string& job, const std::string& text, bool known
   if (!known) {
     store::Evaluation evaluation = evaluation_of(*verdict, text);
     evaluation.program = member->program;
-    auto added = store_.add_evaluation(evaluation);
-    if (!added) return fail(added.error());
-    if (tape != nullptr && !tape->replaying()) {
-      if (auto ok = tape->keep_verdict(job, text); !ok) return ok;
-      if (auto ok = tape->took({llm::Taken::Kind::kVerdict, job}); !ok) return ok;
-    }
+    if (auto ok = keep(job, evaluation); !ok) return ok;
   }
-  double score = 0;
-  for (const auto& [name, ratio] : verdict->ratio)
-    score = score == 0 ? ratio : std::min(score, ratio);
+  const double score = lowest_ratio(verdict->ratio);
   progress_.line(fmt::format(
       "{:>4}  measured {}: {}{}{}", member->program, member->candidate.label(), verdict->status,
       verdict->latency_us ? " " + microseconds_text(*verdict->latency_us) : std::string(),
@@ -105,7 +102,7 @@ Status Run::measured(const std::string& job, const std::string& text, bool known
   outcome.score = score;
   outcome.verdict = text;
   outcome.measured = true;
-  measured_[member->program] = {*verdict, text, member->candidate};
+  measured_[member->program] = {*verdict, text, *member};
   if (!verdict->right()) {
     // Machines fail too; that says nothing about the program.
     if (verdict->status == store::kNotFinal) return {};
@@ -113,7 +110,7 @@ Status Run::measured(const std::string& job, const std::string& text, bool known
     correction_.remove(member->program);
     batches->failed(member->program);
   } else {
-    correction_.add(member->program, predicted_[member->program], score);
+    correction_.add(member->program, member->predicted, score);
     rank_again();
   }
   strategy_.told(outcome);
@@ -125,18 +122,18 @@ Status Run::keep_measured() {
   std::vector<Elite> kept;
   for (const auto& [program, measured] : measured_) {
     if (!measured.verdict.right() || !correction_.measured(program)) continue;
-    auto evaluation = store_.evaluation(job_id(settings_.frame, measured.candidate));
+    auto evaluation = store_.evaluation(job_id(settings_.frame, measured.member.candidate));
     if (!evaluation) return fail(evaluation.error());
     if (!*evaluation) continue;
     auto verdict = parse_verdict((*evaluation)->verdict, "store");
     if (!verdict) return fail(verdict.error());
     Elite elite;
     elite.program = program;
-    elite.candidate = measured.candidate;
+    elite.candidate = measured.member.candidate;
     elite.verdict = std::move(*verdict);
     elite.verdict_text = (*evaluation)->verdict;
     elite.ratio = ratios(elite.verdict);
-    elite.predicted = predicted_[program];
+    elite.predicted = measured.member.predicted;
     elite.score = correction_.score(program, elite.predicted);
     elite.measured = measured.verdict;
     elite.measured_text = measured.text;

@@ -1,5 +1,6 @@
 #include "search/verdict.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,12 @@ std::optional<double> positive(const nlohmann::json& object, std::string_view ke
 }
 
 }  // namespace
+
+double lowest_ratio(const std::map<std::string, double>& ratios) {
+  double out = 0;
+  for (const auto& [name, ratio] : ratios) out = out == 0 ? ratio : std::min(out, ratio);
+  return out;
+}
 
 Result<Verdict> parse_verdict(std::string_view text, std::string_view origin) {
   auto object = parse_json(text, origin, std::size_t{16} << 20, 64);

@@ -28,6 +28,9 @@ struct Verdict {
   [[nodiscard]] bool right() const { return status == "PASSED" || status == "AMBIGUOUS"; }
 };
 
+// Over the best of them: the lowest ratio is what counts. 0 where there is none.
+[[nodiscard]] double lowest_ratio(const std::map<std::string, double>& ratios);
+
 // `origin` names the file or channel in errors (kProtocol).
 [[nodiscard]] Result<Verdict> parse_verdict(std::string_view text, std::string_view origin);
 

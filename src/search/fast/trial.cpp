@@ -1,6 +1,5 @@
 #include "search/fast/trial.h"
 
-#include "base/hold.h"
 #include "search/kept.h"
 
 namespace sculler::search {
@@ -54,10 +53,7 @@ Result<Trial::Judged> Trial::judge(const Candidate& candidate) {
   store::Evaluation evaluation = evaluation_of(out.verdict, out.text);
   evaluation.job = out.job;
   evaluation.program = out.program;
-  if (auto ok = store_.begin(); !ok) return fail(ok.error());
-  if (auto added = store_.add_evaluation(evaluation); !added) return fail(added.error());
-  hold_point("evaluation");
-  if (auto ok = store_.commit(); !ok) return fail(ok.error());
+  if (auto ok = keep_evaluation(store_, evaluation); !ok) return fail(ok.error());
   if (tape != nullptr && !tape->replaying()) {
     if (auto ok = tape->keep_verdict(out.job, out.text); !ok) return fail(ok.error());
   }
