@@ -119,14 +119,6 @@ Result<Settings> settings_of(const App& app, const LowerOptions& o) {
   return out;
 }
 
-Result<Plan> plan_of(App& app, Settings& settings) {
-  auto home = app.home();
-  if (!home) return fail(home.error());
-  auto machine = ask_machine(app);
-  if (!machine) return fail(machine.error());
-  return make_plan(app, *home, *machine, settings);
-}
-
 // Without a model.
 Result<std::vector<Step>> built_in(const std::string& text, const std::string& origin,
                                    const std::string& stage, bool verified) {
@@ -169,7 +161,7 @@ Status lower(App& app, LowerOptions o) {
   const bool with_model = !llm->models.empty() || !settings->llm_replay.empty();
   std::optional<Plan> plan;
   if (!settings->task.empty()) {
-    auto made = plan_of(app, *settings);
+    auto made = make_plan(app, *settings);
     if (!made) return fail(made.error());
     plan = std::move(*made);
     auto found = find_source(app.files, plan->task, o.file);

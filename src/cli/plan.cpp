@@ -195,6 +195,14 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   return plan;
 }
 
+Result<Plan> make_plan(const App& app, Settings& settings) {
+  auto home = app.home();
+  if (!home) return fail(home.error());
+  auto machine = ask_machine(app);
+  if (!machine) return fail(machine.error());
+  return make_plan(app, *home, *machine, settings);
+}
+
 std::string target_line(const Plan& plan) {
   if (plan.target == "emu") {
     std::string times = plan.profile && !plan.frame.predict_size.empty()

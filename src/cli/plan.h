@@ -28,6 +28,8 @@ struct Plan {
 // Fills `settings` where they said "auto" or 0.
 [[nodiscard]] Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
                                      Settings& settings);
+// With the user's folders and what this machine has.
+[[nodiscard]] Result<Plan> make_plan(const App& app, Settings& settings);
 
 // "target emu: no GPU here; times are predicted for h200x2 at size default, not measured"
 [[nodiscard]] std::string target_line(const Plan& plan);

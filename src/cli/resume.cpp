@@ -25,11 +25,7 @@ Status resume(App& app, const std::string& run, const std::vector<std::string>& 
   }
   if (auto ok = need_models(settings); !ok) return ok;
   if (auto ok = evolve_settings(settings); !ok) return fail(ok.error());
-  auto home = app.home();
-  if (!home) return fail(home.error());
-  auto machine = ask_machine(app);
-  if (!machine) return fail(machine.error());
-  auto plan = make_plan(app, *home, *machine, settings);
+  auto plan = make_plan(app, settings);
   if (!plan) return fail(plan.error());
   if (!sets.empty()) {
     if (auto ok = app.files.write_atomic(file, print_settings(settings)); !ok) return ok;
