@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "base/files.h"
 #include "base/strings.h"
@@ -118,15 +119,23 @@ void keep_tail(std::string& tail, const char* data, std::size_t bytes) {
 }
 
 // Kills every process whose first environment holds `token`. Only for machines without PID
-// namespaces, where a rank's child can leave its group and outlive its parent.
+// namespaces, where a rank's child can leave its group and outlive its parent. Again until none is
+// found: what forks while /proc is read is only seen by the next reading.
 void kill_marked(const std::string& token) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const auto pid = parse_int(entry.path().filename().string());
-    if (!pid || *pid <= 1 || *pid == ::getpid()) continue;
-    auto environment = real_files().read(entry.path().string() + "/environ", uint64_t{1} << 20);
-    if (environment && environment->find(token) != std::string::npos)
+  for (int round = 0; round < 256; ++round) {
+    bool found = false;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+      const auto pid = parse_int(entry.path().filename().string());
+      if (!pid || *pid <= 1 || *pid == ::getpid()) continue;
+      // Nothing can be read of one that is dead already.
+      auto environment = real_files().read(entry.path().string() + "/environ", uint64_t{1} << 20);
+      if (!environment || environment->find(token) == std::string::npos) continue;
+      found = true;
       ::kill(static_cast<pid_t>(*pid), SIGKILL);
+    }
+    if (!found) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 

@@ -209,10 +209,10 @@ TEST_F(EvolveCliTest, ALoweringByAModelIsARunThatGoesOn) {
                  "'{\"blocks\":[{\"first\":4,\"last\":4,\"reason\":\"launch\"}]}'\n"));
   EXPECT_EQ(run({"resume", folder, "--set", "lower.iterations_a=3", "--json"}), 0) << err_;
   const auto report = *parse_json(out_, "report");
-  EXPECT_EQ(report["stage"], "B");
-  EXPECT_EQ(report["marked_by"], "annotator");
+  EXPECT_EQ(report.value("stage", ""), "B");
+  EXPECT_EQ(report.value("marked_by", ""), "annotator");
   EXPECT_EQ(report["steps"].size(), 4u);
-  EXPECT_EQ(*real_files().read(folder + "/lowered.cu"), report["text"]);
+  EXPECT_EQ(*real_files().read(folder + "/lowered.cu"), report.value("text", ""));
   EXPECT_EQ(run({"report", folder}), 0);
   EXPECT_TRUE(said("lowering; models were asked because host.cu:1")) << out_;
   EXPECT_TRUE(said("marks 1  PASSED")) << out_;
