@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -320,7 +321,7 @@ TEST_F(EvolveTest, ResumeCountsFinishedWorkAndAsksAgainWhatWasInFlight) {
     if (life == 0) (void)real_files().remove_all(path);
     store_ = std::move(*store::Store::open(path, clock_));
     int left = 9;
-    bool dying = false;
+    std::atomic<bool> dying = false;
     llm::FakeProvider provider([&](const llm::Request& request) -> llm::Reply {
       if (dying) return llm::fault(llm::Fault::kCancelled, "the process is gone");
       if (request.role == "mutator" && request.step == 0) ++answered[request.name()];
