@@ -92,6 +92,18 @@ Status pack_programs(Packer& packer, const Service& s, bool emulator) {
   return {};
 }
 
+// What a person types there.
+std::string run_script() {
+  return R"sh(#!/bin/sh
+# Judges and measures these jobs on a machine with GPUs, and CUDA and NCCL libraries: sh run.sh
+# Verdicts come into spool/. What the GPUs' machine has is used, nothing is compiled.
+# NVLink multicast can put a shared host's GPUs out of service: off before anything loads NCCL.
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
+export CUDA_MODULE_LOADING=EAGER
+cd "$(dirname "$0")" && exec bin/sculler-eval --jobs . "$@"
+)sh";
+}
+
 Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job, const std::string& arch,
                                 const std::string& line) {
   auto task = task::load_task(real_files(), job.task);
@@ -274,8 +286,9 @@ int pack_folder(Service& service, int in) {
     ++packed;
   }
   if (auto done = pack_programs(packer, service, emulator); !done) return complain(done.error());
-  std::printf("%d jobs in %s, %d refused; run there: bin/sculler-eval --jobs .\n", packed,
-              folder.c_str(), refused);
+  if (auto done = real_files().write_atomic(folder + "/run.sh", run_script()); !done)
+    return complain(done.error());
+  std::printf("%d jobs in %s, %d refused; run there: sh run.sh\n", packed, folder.c_str(), refused);
   return refused == 0 ? 0 : static_cast<int>(ErrorCode::kBadSource);
 }
 

@@ -18,7 +18,7 @@ std::string usage() {
 
   sculler-eval [options]              job lines on stdin, verdict lines on stdout (docs/internals.md)
   sculler-eval --jobs DIR             runs the job files of DIR, verdicts into DIR/spool, a table on stdout
-  sculler-eval --pack DIR             job lines on stdin; fills DIR for a GPU machine without compiler or headers
+  sculler-eval --pack DIR             job lines on stdin; fills DIR for a GPU machine without compiler or headers; there: sh DIR/run.sh
   sculler-eval --noise FILE           comparisons of a job's candidate with itself (docs/measuring.md)
   sculler-eval --doctor               what this machine has, as JSON
 

@@ -7,15 +7,6 @@
 
 namespace sculler::search {
 
-std::string batch_script() {
-  return R"sh(#!/bin/sh
-# Measures this batch on a machine with GPUs, and CUDA and NCCL libraries: sh run.sh
-# NVLink multicast can put a shared host's GPUs out of service: off before anything loads NCCL.
-export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
-cd "$(dirname "$0")" && exec bin/sculler-eval --jobs . "$@"
-)sh";
-}
-
 Batches::Batches(Files& files, BatchSettings settings, Pack pack, std::launch how)
     : files_(files), settings_(std::move(settings)), pack_(std::move(pack)), how_(how) {
   while (files_.exists(join_path(settings_.folder, std::to_string(batches_ + 1)))) ++batches_;
@@ -65,10 +56,7 @@ std::string Batches::start(const std::vector<Member>& members, bool replaying) {
     packed();
   }
   packing_folder_ = folder;
-  packing_ = std::async(how_, [this, folder, lines] {
-    if (auto ok = pack_(folder, lines); !ok) return ok;
-    return files_.write_atomic(join_path(folder, "run.sh"), batch_script());
-  });
+  packing_ = std::async(how_, pack_, folder, lines);
   return folder;
 }
 

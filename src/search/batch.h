@@ -31,7 +31,8 @@ struct BatchSettings {
 
 class Batches {
  public:
-  // Fills `folder` from job lines; called on another thread, one call at a time.
+  // Fills `folder` from job lines, run.sh included (sculler-eval --pack); called on another thread,
+  // one call at a time.
   using Pack = std::function<Status(const std::string& folder, const std::string& lines)>;
   // `how`: on a thread of its own, or (tests) when it is looked for.
   Batches(Files& files, BatchSettings settings, Pack pack, std::launch how = std::launch::async);
@@ -65,6 +66,7 @@ class Batches {
 
   [[nodiscard]] bool waiting() const { return !owed_.empty(); }
   [[nodiscard]] std::size_t owed() const { return owed_.size(); }
+  [[nodiscard]] bool owes(const std::string& job) const { return owed_.count(job) > 0; }
   // A verdict that has come back, each once.
   [[nodiscard]] std::optional<Answer> next();
   // The program a verdict was awaited for; it is awaited no more.
@@ -91,8 +93,5 @@ class Batches {
   std::optional<Error> trouble_;
   int64_t evaluated_ = 0, at_ = 0, batches_ = 0;
 };
-
-// What a person types on the machine with GPUs.
-[[nodiscard]] std::string batch_script();
 
 }  // namespace sculler::search

@@ -106,6 +106,36 @@ TEST(EvalCpu, ASpooledJobIsAnsweredAndNotRunAgain) {
   EXPECT_EQ(read_text(folder + "/" + job["job"].get<std::string>() + ".json"), first.raw);
 }
 
+// Filled here, run by its own script with what lies in it.
+TEST(EvalCpu, APackedFolderRunsByItsScript) {
+  const test::TempFolder temporary("e2e_pack");
+  const std::string folder = temporary.path("jobs");
+  const auto job = silu(seed(), {"lint", "compile", "run"});
+  SpawnOptions pack;
+  pack.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler-eval", "--cache",
+               std::string(SCULLER_BINARY_DIR) + "/e2e-cache", "--pack", folder};
+  pack.env = env_subset({"PATH", "HOME", "TMPDIR"});
+  auto packed = run_command(real_processes(), pack, job.dump() + "\n", 240'000);
+  ASSERT_TRUE(packed && packed->status.ok()) << packed->err;
+  // The script, not its caller, keeps NVLink multicast off.
+  const std::string script = read_text(folder + "/run.sh");
+  for (const char* off : {"NCCL_NVLS_ENABLE=0", "TORCH_SYMM_MEM_DISABLE_MULTICAST=1",
+                          "NVSHMEM_DISABLE_NVLS=1", "CUDA_MODULE_LOADING=EAGER"})
+    EXPECT_NE(script.find(off), std::string::npos) << off;
+  SpawnOptions there;
+  there.argv = {"/bin/sh", folder + "/run.sh"};
+  if (const auto level = env_value("SCULLER_TEST_CONTAINMENT"); !level.empty())
+    there.argv.insert(there.argv.end(), {"--containment", level});
+  there.env = env_subset({"HOME", "TMPDIR"});
+  there.env.emplace_back("PATH", "/usr/bin:/bin");
+  auto ran = run_command(real_processes(), there, {}, 240'000);
+  ASSERT_TRUE(ran);
+  EXPECT_TRUE(ran->status.ok()) << ran->out << ran->err;
+  const auto verdict =
+      json::parse(read_text(folder + "/spool/" + job["job"].get<std::string>() + ".json"));
+  EXPECT_EQ(status_of(verdict), "PASSED") << verdict.dump(2);
+}
+
 // An evaluator whose one job spins for ever, with the ranks seen to run.
 class EvalCpuKilled : public testing::TestWithParam<bool> {
  protected:

@@ -217,7 +217,7 @@ TEST_F(EvolveTest, WhatIsMeasuredInBatchesCorrectsWhatWasPredicted) {
   EXPECT_EQ(recorded->best->measured->latency_kind, "measured");
   EXPECT_NEAR(recorded->best->score, 700 / *recorded->best->measured->latency_us, 1e-9);
   for (const char* folder : {"1", "2", "3"})
-    EXPECT_TRUE(files_.exists(std::string("/run/batches/") + folder + "/run.sh"));
+    EXPECT_TRUE(files_.is_folder(std::string("/run/batches/") + folder + "/spool"));
   EXPECT_FALSE(files_.exists("/run/batches/4"));
   const auto before = programs();
 

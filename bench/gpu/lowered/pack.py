@@ -14,11 +14,6 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAMS = [("gemm_allgather", "nccl"), ("gemm_allgather", "nccl_sym"), ("gemm_allgather", "nccl_overlap"),
             ("ring_exchange", "nccl"), ("all_to_all", "nccl"), ("all_reduce", "nccl"), ("ring_attention", "nccl")]
-RUN = """#!/bin/sh
-# NVLink multicast can put a shared host's GPUs out of service: off before anything loads NCCL.
-export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1 CUDA_MODULE_LOADING=EAGER
-cd "$(dirname "$0")" && exec bin/sculler-eval --jobs . "$@"
-"""
 
 
 def main():
@@ -45,11 +40,7 @@ def main():
                    "stages": ["lint", "compile", "run", "stress"] + ([] if a.correct_only else ["bench"])}
             job["job"] = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
             lines += json.dumps(job) + "\n"
-    packed = subprocess.run([a.programs / "sculler-eval", "--pack", a.folder], input=lines, text=True)
-    if packed.returncode != 0:
-        return packed.returncode
-    (a.folder / "run.sh").write_text(RUN)
-    return 0
+    return subprocess.run([a.programs / "sculler-eval", "--pack", a.folder], input=lines, text=True).returncode
 
 
 if __name__ == "__main__":
