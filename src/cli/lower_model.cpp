@@ -135,6 +135,7 @@ Status run_lowering(App& app, const std::string& folder, const Settings& setting
   else progress = std::make_unique<TerminalProgress>(app.out, app.clock);
   progress->line(fmt::format("{}          run {}", target_line(plan), folder));
   progress->line(task_line(plan));
+  if (const auto note = replay_line(plan); !note.empty()) progress->line(note);
   search::JobFrame frame = plan.frame;
   frame.stages = {"lint", "compile", "emulate"};
   auto evaluator = start_evaluator(app, join_path(folder, "spool"),

@@ -161,7 +161,11 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
     auto predicted = plan.task.problem(settings.predict_size, plan.n_ranks);
     if (!predicted) return fail(predicted.error());
   }
-  if (auto ok = need_tools(machine, plan); !ok) return fail(ok.error());
+  plan.replayed = settings.strategy == "tuner" ? std::string() : settings.llm_replay;
+  // A replay compiles and runs nothing.
+  if (plan.replayed.empty()) {
+    if (auto ok = need_tools(machine, plan); !ok) return fail(ok.error());
+  }
   auto buffers = plan.task.buffers(*problem);
   if (!buffers) return fail(buffers.error());
 
@@ -170,7 +174,8 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   plan.topology.lsa = plan.target != "cpu" && (!plan.profile || plan.profile->lsa);
   // Emulated nodes are joined by GIN.
   plan.topology.gin = nodes > 1 || (plan.profile && plan.profile->gin);
-  plan.topology.nccl_version = machine.nccl_version;
+  if (plan.replayed.empty() || machine.nccl_version > 0)
+    plan.topology.nccl_version = machine.nccl_version;
 
   search::JobFrame& frame = plan.frame;
   frame.task = plan.task.folder;
@@ -192,6 +197,9 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   plan.parallel = settings.parallel > 0  ? static_cast<int>(settings.parallel)
                   : plan.target == "emu" ? machine.cores
                                          : 2;
+  // How many are in flight decides what is started when: a replay on a machine with other cores
+  // needs it from the run file.
+  if (!settings.llm_record.empty()) settings.parallel = plan.parallel;
   return plan;
 }
 
@@ -229,6 +237,13 @@ std::string task_line(const Plan& plan) {
   return fmt::format("task {}, {} rank{}, {}; verified at size {} ({}){}", plan.task.name,
                      plan.n_ranks, plan.n_ranks == 1 ? "" : "s", plan.task.precision_input,
                      plan.frame.size, dims, tolerance);
+}
+
+std::string replay_line(const Plan& plan) {
+  if (plan.replayed.empty()) return {};
+  return fmt::format(
+      "replayed from {}: answers and verdicts are recorded, nothing is asked or evaluated",
+      plan.replayed);
 }
 
 }  // namespace sculler::cli

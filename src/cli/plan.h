@@ -23,6 +23,7 @@ struct Plan {
   search::JobFrame frame;  // search stages
   directive::Topology topology;
   int parallel = 1;
+  std::string replayed{};  // the cassette; empty: the run asks and evaluates
 };
 
 // Fills `settings` where they said "auto" or 0.
@@ -35,5 +36,9 @@ struct Plan {
 [[nodiscard]] std::string target_line(const Plan& plan);
 // "task gemm_allgather, 2 ranks, bf16; verified at size emu (S 512 K 256 N 512), tolerance 4.1e-3"
 [[nodiscard]] std::string task_line(const Plan& plan);
+
+// "replayed from run.jsonl: answers and verdicts are recorded, nothing is asked or evaluated";
+// empty where it is none.
+[[nodiscard]] std::string replay_line(const Plan& plan);
 
 }  // namespace sculler::cli

@@ -45,6 +45,7 @@ nlohmann::json summary_json(const search::Summary& s, const std::string& folder,
                      {"usd", s.tally.usd},
                      {"baselines_us", s.baseline_us},
                      {"best_baseline", s.best_baseline}};
+  if (!plan.replayed.empty()) out["replayed"] = plan.replayed;
   if (s.best) {
     const auto& best = *s.best;
     nlohmann::json b{{"program", best.program},
@@ -174,6 +175,7 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   progress->line(
       fmt::format("{}          run {}{}", target_line(plan), shown, resumed ? " (resumed)" : ""));
   progress->line(task_line(plan));
+  if (const auto note = replay_line(plan); !note.empty()) progress->line(note);
   for (const auto& reason : left_out) progress->line(fmt::format("left out {}", reason));
   const bool evolving = settings.strategy == "evolve";
   progress->line(search::table_head(plan.target == "emu" ? "predicted" : "measured",

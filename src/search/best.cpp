@@ -47,6 +47,8 @@ std::string readme(const Summary& summary, const BestContext& context) {
                      context.profile.empty() ? "" : ", hardware profile ", context.profile,
                      v.status, best.confirmed ? ", confirmed on fresh seeds" : ", not confirmed",
                      v.containment.empty() ? "not said" : v.containment);
+  if (v.recorded)
+    out += "- recorded: the verdict is a cassette's, nothing was evaluated in this run\n";
   if (source.has_directive) {
     out += fmt::format("- directive {}", directive::print(source.directive));
     if (!source.directive.why.empty()) out += ": " + source.directive.why;

@@ -54,4 +54,19 @@ Status keep_evaluation(store::Store& store, const store::Evaluation& evaluation)
   return store.commit();
 }
 
+Result<std::string> recorded_verdict(llm::Tape& tape, const std::string& job) {
+  auto text = tape.verdict(job);
+  if (!text) return text;
+  auto verdict = parse_json(*text, "cassette, job " + job.substr(0, 12), std::size_t{16} << 20, 64);
+  if (!verdict) return fail(verdict.error());
+  if (!verdict->is_object())
+    return fail(Error{ErrorCode::kProtocol,
+                      "the cassette's verdict is no JSON object",
+                      {},
+                      "verdict",
+                      "record it again"});
+  (*verdict)["recorded"] = true;
+  return dump_json(*verdict);
+}
+
 }  // namespace sculler::search

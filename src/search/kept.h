@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "llm/tape.h"
 #include "search/candidate.h"
 #include "search/job.h"
 #include "search/verdict.h"
@@ -20,5 +21,8 @@ namespace sculler::search {
 [[nodiscard]] store::Evaluation evaluation_of(const Verdict& verdict, std::string text);
 // Durable when it returns.
 [[nodiscard]] Status keep_evaluation(store::Store& store, const store::Evaluation& evaluation);
+// A cassette's verdict of a job, as the evaluator wrote it, labelled `"recorded": true`: whoever
+// reads it later, wherever it went, sees that nothing was evaluated for it.
+[[nodiscard]] Result<std::string> recorded_verdict(llm::Tape& tape, const std::string& job);
 
 }  // namespace sculler::search

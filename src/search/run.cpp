@@ -233,7 +233,7 @@ Status Run::replay_one() {
                       "replay it with the settings that it was recorded with"});
   }
   if (next->kind == llm::Taken::Kind::kVerdict) {
-    auto text = tape->verdict(next->key);
+    auto text = recorded_verdict(*tape, next->key);
     if (!text) return fail(text.error());
     if (flights_.count(next->key) > 0) return finish(next->key, std::move(*text), false);
     if (batches != nullptr) return measured(next->key, *text, false);

@@ -69,6 +69,7 @@ Result<Verdict> parse_verdict(std::string_view text, std::string_view origin) {
   if (const auto* counters = find_member(*object, "counters"))
     out.host_collectives = int_or(*counters, "host_collectives", -1);
   out.containment = string_or(*object, "containment", "");
+  out.recorded = bool_or(*object, "recorded", false);
   return out;
 }
 

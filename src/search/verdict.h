@@ -22,6 +22,7 @@ struct Verdict {
   std::string where, message, advice, containment;
   // Calls of NCCL's host collectives that the emulator saw; -1: nobody counted.
   int64_t host_collectives = -1;
+  bool recorded = false;  // from a cassette: nothing was evaluated for it
 
   [[nodiscard]] bool passed() const { return status == "PASSED"; }
   // Passed, or measured without a clear winner: both count as right answers.

@@ -126,6 +126,14 @@ class LowerModel : public testing::Test {
       return entry.path().string();
     return {};
   }
+  // What became of each step, as the run's report has it.
+  [[nodiscard]] static std::vector<std::string> steps_of(const std::string& run) {
+    std::vector<std::string> out;
+    const std::string report = read_text(run + "/report.md");
+    for (const auto line : split(report, '\n'))
+      if (line.starts_with("## ")) out.emplace_back(line);
+    return out;
+  }
   [[nodiscard]] bool said(const std::string& text) const {
     return (out_ + err_).find(text) != std::string::npos;
   }
@@ -135,13 +143,16 @@ class LowerModel : public testing::Test {
   std::string out_, err_;
 };
 
-TEST_F(LowerModel, IsRightAtTheSecondTryAfterTheJudge) {
+// Recorded, and taken the same way again without the model and without anything to judge by; with
+// another answer it is another way, and said to be.
+TEST_F(LowerModel, IsRightAtTheSecondTryAfterTheJudgeAndIsReplayed) {
   answer("000000-transformer", fenced(programs_.a + "int broken = ;\n"));
   answer("000001-transformer", fenced(programs_.a));
   answer("000002-transformer", fenced(programs_.race));
   answer("000003-transformer", fenced(programs_.b));
   answer("judge", kDiagnosis);
-  ASSERT_EQ(run(lower(programs_.macro)), 0) << out_ << err_;
+  const std::string tape = folder_.path("tape.jsonl");
+  ASSERT_EQ(run(lower(programs_.macro, {"--set", "llm.record=" + tape})), 0) << out_ << err_;
   EXPECT_TRUE(said("A 1  COMPILE_ERROR")) << out_;
   EXPECT_TRUE(said("A 2  PASSED")) << out_;
   EXPECT_TRUE(said("B 1  RACE")) << out_;
@@ -162,6 +173,32 @@ TEST_F(LowerModel, IsRightAtTheSecondTryAfterTheJudge) {
   EXPECT_TRUE(said("1. It does not wait"));
   ASSERT_EQ(run({"report", run_folder()}), 0) << err_;
   EXPECT_TRUE(said("lowering; models were asked because host.cu:")) << out_;
+  const auto recorded = steps_of(run_folder());
+  // A replay elsewhere needs to know how many were judged at once.
+  const std::string settings = read_text(run_folder() + "/run.toml");
+  EXPECT_NE(settings.find("\nparallel = "), std::string::npos);
+  EXPECT_EQ(settings.find("\nparallel = 0  # evaluations"), std::string::npos) << settings;
+
+  fs::rename(folder_.path("runs"), folder_.path("recorded"));
+  fs::remove(folder_.path("lowered.cu"));
+  fs::remove(folder_.path("asked"));
+  ASSERT_EQ(run(lower(programs_.macro, {"--set", "llm.replay=" + tape, "--json"})), 0)
+      << out_ << err_;
+  const auto report = json::parse(out_);
+  EXPECT_TRUE(report["verdict"].value("recorded", false)) << report["verdict"].dump();
+  EXPECT_EQ(read_text(folder_.path("lowered.cu")), text);
+  EXPECT_EQ(steps_of(run_folder()), recorded);
+  EXPECT_TRUE(asked().empty());
+  EXPECT_FALSE(fs::exists(run_folder() + "/evaluator.log"));  // never started
+
+  std::string changed = read_text(tape);
+  const auto answered = changed.find("int broken = ;");
+  ASSERT_NE(answered, std::string::npos);
+  changed[answered + 4] = 'x';
+  std::ofstream(tape, std::ios::trunc) << changed;
+  fs::remove_all(folder_.path("runs"));
+  EXPECT_NE(run(lower(programs_.macro, {"--set", "llm.replay=" + tape})), 0) << out_;
+  EXPECT_TRUE(said("holds no verdict of job")) << out_ << err_;
 }
 
 TEST_F(LowerModel, OtherProgramsThatItMustRefuse) {

@@ -242,6 +242,53 @@ TEST_F(EvolveTest, WhatIsMeasuredInBatchesCorrectsWhatWasPredicted) {
   }
 }
 
+// Nobody brought the batches' verdicts: the recorded run did without them, and so does its replay,
+// up to the confirmation of its best program.
+TEST_F(EvolveTest, ARunWhoseBatchesAreOwedIsReplayed) {
+  BatchSettings around;
+  around.folder = "/run/batches";
+  around.frame = settings_.frame;
+  around.frame.target = "cuda";
+  around.every = 12;
+  around.programs = 2;
+  around.most = 2;
+  const auto pack = [&](const std::string& folder, const std::string&) {
+    return files_.mkdirs(folder);
+  };
+  auto tape = llm::Tape::record(files_, "/run/cassette.jsonl");
+  ASSERT_TRUE(tape);
+  llm::FakeProvider provider([&](const llm::Request& request) -> llm::Reply {
+    llm::Reply reply = toy_answer(request);
+    EXPECT_TRUE((*tape)->keep(request, reply));
+    return reply;
+  });
+  FakeEvaluator evaluator(toy_verdict);
+  std::optional<Batches> batches(std::in_place, files_, around, pack, std::launch::deferred);
+  batches_ = &*batches;
+  const auto recorded = run(provider, evaluator, tape->get());
+  ASSERT_TRUE(recorded) << recorded.error().text();
+  EXPECT_EQ(batches->owed(), 4U);
+  ASSERT_TRUE(recorded->best);
+  EXPECT_FALSE(recorded->best->verdict.recorded);
+
+  store_ = std::move(*store::Store::open(":memory:", clock_));
+  around.folder = "/again/batches";
+  batches.emplace(files_, around, pack, std::launch::deferred);
+  batches_ = &*batches;
+  auto replay = llm::Tape::replay(files_, "/run/cassette.jsonl");
+  ASSERT_TRUE(replay) << replay.error().text();
+  llm::FakeProvider recorded_model(
+      [&](const llm::Request& request) -> llm::Reply { return (*replay)->reply(request); });
+  const auto replayed = run(recorded_model, evaluator, replay->get());
+  ASSERT_TRUE(replayed) << replayed.error().text();
+  ASSERT_TRUE(replayed->best);
+  EXPECT_EQ(replayed->best->program, recorded->best->program);
+  EXPECT_TRUE(replayed->best->confirmed);
+  // Whoever reads its verdict sees where it comes from.
+  EXPECT_TRUE(replayed->best->verdict.recorded);
+  EXPECT_NE(replayed->best->verdict_text.find("\"recorded\":true"), std::string::npos);
+}
+
 TEST_F(EvolveTest, ABatchThatComesBackLateIsTakenInByResume) {
   std::map<std::string, std::string> lines_of;  // folder → job lines
   const auto pack = [&](const std::string& folder, const std::string& lines) -> Status {

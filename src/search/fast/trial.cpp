@@ -5,7 +5,7 @@
 namespace sculler::search {
 
 Result<std::string> Trial::ask(const std::string& job, const Candidate& candidate) {
-  if (tape != nullptr && tape->replaying()) return tape->verdict(job);
+  if (tape != nullptr && tape->replaying()) return recorded_verdict(*tape, job);
   if (auto ok = evaluator_.submit(job, job_line(frame_, candidate, job)); !ok)
     return fail(ok.error());
   for (;;) {
