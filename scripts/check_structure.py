@@ -8,6 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # A module may include itself and what stands on its line (docs/internals.md, design: dependencies point downwards).
 ALLOWED = {
     "base": [],
+    "steer": ["base"],
     "task": ["base"],
     "directive": ["base"],
     "source": ["base", "directive"],
@@ -20,6 +21,7 @@ ALLOWED = {
     "emu": ["base", "task", "rank", "verify"],
     "eval": ["base", "task", "directive", "source", "rank", "verify"],
     "search": ["base", "task", "directive", "source", "store", "llm", "agent"],
+    "gnn": ["base", "steer"],
     "cli": ["base", "task", "directive", "source", "analyze", "store", "llm", "agent", "search", "eval"],
 }
 # Within emu: the order of its rooms.

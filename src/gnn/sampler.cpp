@@ -1,0 +1,61 @@
+#include "gnn/sampler.h"
+
+#include <algorithm>
+
+#include "gnn/draw.h"
+
+namespace sculler::gnn {
+
+std::vector<std::vector<uint32_t>> Sampler::epoch(std::span<const uint32_t> train,
+                                                  uint64_t number) const {
+  std::vector<std::pair<uint64_t, uint32_t>> keyed;
+  keyed.reserve(train.size());
+  for (const uint32_t v : train)
+    keyed.emplace_back(draw(settings_.seed, Use::kEpoch, number, v), v);
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<std::vector<uint32_t>> out;
+  for (size_t i = 0; i < keyed.size(); ++i) {
+    if (i % settings_.batch == 0) out.emplace_back();
+    out.back().push_back(keyed[i].second);
+  }
+  return out;
+}
+
+std::vector<uint32_t> Sampler::nodes(std::span<const uint32_t> seeds, uint64_t epoch,
+                                     uint64_t minibatch) {
+  ++call_;
+  std::vector<uint32_t> all;
+  const auto take = [&](uint32_t v) {
+    if (mark_[v] == call_) return;
+    mark_[v] = call_;
+    all.push_back(v);
+  };
+  for (const uint32_t v : seeds) take(v);
+  std::vector<uint64_t> chosen;
+  for (uint64_t layer = 0; layer < settings_.fanouts.size(); ++layer) {
+    // As in DGL's blocks a layer's destinations are all nodes so far.
+    const size_t frontier = all.size();
+    const uint64_t fanout = settings_.fanouts[layer];
+    for (size_t i = 0; i < frontier; ++i) {
+      const uint32_t v = all[i];
+      const uint64_t begin = graph_.offsets[v], degree = graph_.degree(v);
+      if (degree <= fanout) {
+        for (uint64_t e = 0; e < degree; ++e) take(graph_.neighbours[begin + e]);
+        continue;
+      }
+      // Floyd's sample without replacement: `fanout` of `degree` places.
+      chosen.clear();
+      const uint64_t where = draw(settings_.seed, Use::kNeighbour, epoch, minibatch, layer, v);
+      for (uint64_t j = degree - fanout; j < degree; ++j) {
+        uint64_t place = below(mix(where + j * 0x9E3779B97F4A7C15u), j + 1);
+        if (std::find(chosen.begin(), chosen.end(), place) != chosen.end()) place = j;
+        chosen.push_back(place);
+        take(graph_.neighbours[begin + place]);
+      }
+    }
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace sculler::gnn

@@ -1,0 +1,64 @@
+// Least recently used, exact. Uses are appended to a queue and not moved within it: a hit writes
+// one word in order and one at the slot; entries that a later use has outdated are skipped.
+#include "steer/policies/policies.h"
+
+namespace sculler::steer {
+namespace {
+
+class Lru final : public Policy {
+ public:
+  explicit Lru(uint64_t capacity)
+      : used_at_(capacity, kNone), queue_(2 * capacity + kSlack, kNone) {}
+
+  void minibatch(Rows& rows, Plan& plan) override {
+    for (const uint32_t slot : plan.slot())
+      if (slot != kNone) use(slot);
+    if (rows.limit() == 0) return;
+    for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
+      if (rows.holds(plan.missed_id(miss))) continue;  // twice in the minibatch
+      const uint32_t slot = rows.has_room() ? rows.free_slot() : victim(rows);
+      rows.put(plan, miss, slot);
+      use(slot);
+    }
+  }
+  void placed(Rows& /*rows*/, uint32_t slot) override { use(slot); }
+  void forgotten(uint32_t slot) override { used_at_[slot] = kNone; }
+  uint32_t victim(Rows& /*rows*/) override {
+    while (head_ < tail_) {
+      const uint32_t slot = queue_[head_];
+      if (used_at_[slot] == head_) return slot;
+      ++head_;
+    }
+    return kNone;
+  }
+  [[nodiscard]] uint64_t bytes() const override { return used_at_.bytes() + queue_.bytes(); }
+
+ private:
+  static constexpr uint64_t kSlack = 64;
+
+  void use(uint32_t slot) {
+    if (tail_ == queue_.size()) compact();
+    queue_[tail_] = slot;
+    used_at_[slot] = static_cast<uint32_t>(tail_++);
+  }
+  // At most one entry a slot is alive, so at least half of the queue is free afterwards.
+  void compact() {
+    uint64_t to = 0;
+    for (uint64_t i = head_; i < tail_; ++i) {
+      const uint32_t slot = queue_[i];
+      if (used_at_[slot] != i) continue;
+      queue_[to] = slot;
+      used_at_[slot] = static_cast<uint32_t>(to++);
+    }
+    head_ = 0;
+    tail_ = to;
+  }
+
+  Block<uint32_t> used_at_;  // where in the queue a slot's last use stands
+  Block<uint32_t> queue_;
+  uint64_t head_ = 0, tail_ = 0;
+};
+
+}  // namespace
+std::unique_ptr<Policy> make_lru(uint64_t capacity) { return std::make_unique<Lru>(capacity); }
+}  // namespace sculler::steer

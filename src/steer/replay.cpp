@@ -1,0 +1,78 @@
+#include "steer/replay.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace sculler::steer {
+
+namespace {
+
+// The candidates' ids, the best first, no more than fit.
+std::vector<uint64_t> ranked(const Trace& trace, bool by_vip, uint64_t capacity) {
+  std::vector<Candidate> all = trace.head.candidates;
+  const auto better = [by_vip](const Candidate& a, const Candidate& b) {
+    if (by_vip && a.vip != b.vip) return a.vip > b.vip;
+    if (a.degree != b.degree) return a.degree > b.degree;
+    return a.id < b.id;
+  };
+  const auto end = all.begin() + static_cast<int64_t>(std::min<uint64_t>(capacity, all.size()));
+  std::partial_sort(all.begin(), end, all.end(), better);
+  std::vector<uint64_t> ids;
+  for (auto c = all.begin(); c != end; ++c) ids.push_back(c->id);
+  return ids;
+}
+
+}  // namespace
+
+Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capacity) {
+  BufferSettings settings;
+  settings.policy = policy;
+  settings.capacity = capacity;
+  auto made = Buffer::make(settings);
+  if (!made) return fail(made.error());
+  Buffer& buffer = **made;
+  const std::string_view name = policy.substr(0, policy.find(':'));
+  if (name == "degree" || name == "vip" || name == "massivegnn") {
+    const auto& all = trace.head.candidates;
+    const bool vip = name == "vip";
+    if (std::none_of(all.begin(), all.end(),
+                     [vip](const Candidate& c) { return vip ? c.vip > 0 : c.degree > 0; }))
+      return fail({ErrorCode::kBadInput,
+                   "the trace does not say what to rank rows by",
+                   {},
+                   "policy " + std::string(policy),
+                   "Record it with candidates."});
+    if (auto plan = buffer.preload(ranked(trace, vip, capacity)); !plan) return fail(plan.error());
+  }
+  uint64_t scheduled = 0;
+  for (uint64_t b = 0; b < trace.minibatches(); ++b) {
+    while (scheduled < trace.minibatches() && scheduled - b < buffer.lookahead())
+      if (auto ok = buffer.schedule(trace.minibatch(scheduled++)); !ok) return fail(ok.error());
+    if (auto plan = buffer.minibatch(trace.minibatch(b)); !plan) return fail(plan.error());
+  }
+  return buffer.metrics().total();
+}
+
+Result<uint64_t> capacity_of(const Trace& trace, std::string_view text) {
+  const auto bad = [&] {
+    return fail({ErrorCode::kUsage,
+                 "is neither a share (5%) nor a number of rows",
+                 {},
+                 "buffer " + std::string(text),
+                 {}});
+  };
+  const bool share = text.ends_with('%');
+  if (share) text.remove_suffix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0)) return bad();
+  if (!share) {
+    if (value > static_cast<double>(kMaxRows)) return bad();
+    return static_cast<uint64_t>(value);
+  }
+  if (value > 100) return bad();
+  const uint64_t of = trace.head.halo > 0 ? trace.head.halo : trace.distinct();
+  return static_cast<uint64_t>(value / 100 * static_cast<double>(of));
+}
+
+}  // namespace sculler::steer
