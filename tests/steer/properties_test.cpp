@@ -127,8 +127,9 @@ Counts belady(uint64_t capacity, const Trace& trace) {
     };
     std::map<uint64_t, size_t> uses;
     for (const uint64_t id : next) uses[id] = next_use(id);
-    std::stable_sort(next.begin(), next.end(),
-                     [&](uint64_t x, uint64_t y) { return uses[x] < uses[y]; });
+    std::sort(next.begin(), next.end(), [&](uint64_t x, uint64_t y) {
+      return uses[x] != uses[y] ? uses[x] < uses[y] : x < y;
+    });
     if (next.size() > capacity) next.resize(capacity);
     held = std::move(next);
   }
