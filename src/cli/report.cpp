@@ -55,12 +55,17 @@ Status print_summary(App& app, const std::string& path) {
   auto store = store::Store::open(path, app.clock);
   if (!store) return fail(store.error());
   std::map<std::string, int64_t> statuses, outcomes;
+  int64_t recorded = 0;                                        // verdicts of a cassette
   std::map<int64_t, std::pair<std::string, double>> programs;  // id → name, best ratio
   auto ok =
       (*store)->each_program(0, [&](const store::Program& p) { programs[p.id] = {p.name, 0}; });
   if (!ok) return ok;
   ok = (*store)->each_attempt([&](const store::Attempt& a, const store::Evaluation* e) {
     ++statuses[e == nullptr ? "open" : e->status];
+    if (e != nullptr) {
+      const auto verdict = search::parse_verdict(e->verdict, a.job.substr(0, 12));
+      recorded += verdict && verdict->recorded ? 1 : 0;
+    }
     if (e != nullptr && e->ratio && !a.baseline)
       programs[a.program].second = std::max(programs[a.program].second, *e->ratio);
   });
@@ -88,6 +93,7 @@ Status print_summary(App& app, const std::string& path) {
                         {"answer_tokens", t.answer_tokens},
                         {"usd", t.usd}});
     app.print(dump_json({{"evaluations", statuses},
+                         {"recorded", recorded},
                          {"proposals", state->proposals.size()},
                          {"proposals_with_a_program", made},
                          {"proposals_open", open},
@@ -98,6 +104,7 @@ Status print_summary(App& app, const std::string& path) {
   std::string line;
   for (const auto& [status, n] : statuses)
     line += fmt::format("{}{} {}", line.empty() ? "evaluations: " : ", ", n, status);
+  if (recorded > 0) line += fmt::format("; {} are recorded, a cassette's", recorded);
   app.print(line.empty() ? "nothing was evaluated" : line);
   if (!state->proposals.empty())
     app.print(fmt::format("proposals: {}, of which {} gave a program{}", state->proposals.size(),

@@ -57,13 +57,18 @@ class Replay:
         for line in recorded.export(self.programs / "sculler", run):
             if line.get("verdict") and line["verdict"].get("recorded") is not True:
                 wrong.append(f"the verdict of program {line['program']} is not labelled as recorded")
+        told = json.loads(subprocess.run([str(self.programs / "sculler"), "report", str(run), "--json"], capture_output=True, text=True,
+                                         check=True, timeout=60).stdout)
+        if told["recorded"] != sum(n for status, n in told["evaluations"].items() if status != "open"):
+            wrong.append(f"the report does not say that all verdicts are recorded: {told}")
         if (run / "best" / "candidate.cu").read_bytes() != (self.record / "best.cu").read_bytes():
             wrong.append("another program is the best")
         if (run / "evaluator.log").exists():
             wrong.append("the evaluator was started")
         if not wrong:
             models = sum(1 for line in now if line.get("origin") == "model")
-            print(f"{models} programs of models and {sum(1 for line in now if line['kind'] == 'verdict')} verdicts as recorded")
+            print(f"{models} programs of models and {told['recorded']} verdicts as recorded, "
+                  f"{told['evaluations'].get('open', 0)} owed by batches")
         return wrong
 
     def refuses(self, what, change, reason):
