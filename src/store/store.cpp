@@ -133,11 +133,11 @@ class SqliteStore final : public Store {
       return ok;
     }
     if (auto ok = check_version(path); !ok) return ok;
-    if (auto ok = database_.execute(kSchema); !ok) return ok;
+    // One transaction: a run folder has all of its tables or none, and is there at once.
     if (auto ok = database_.execute(
-            fmt::format(
-                "INSERT INTO schema(version) SELECT {} WHERE NOT EXISTS(SELECT 1 FROM schema)",
-                kSchemaVersion)
+            fmt::format("BEGIN IMMEDIATE;{}INSERT INTO schema(version) SELECT {} WHERE NOT "
+                        "EXISTS(SELECT 1 FROM schema);COMMIT;",
+                        kSchema, kSchemaVersion)
                 .c_str());
         !ok) {
       return ok;

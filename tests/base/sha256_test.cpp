@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/sha256_block.h"
+
 namespace sculler {
 namespace {
 
@@ -22,6 +24,20 @@ TEST(Sha256, PiecesEqualTheWhole) {
     Sha256 hash;
     hash.update(text.data(), cut).update(text.data() + cut, text.size() - cut);
     ASSERT_EQ(hash.hex(), sha256_hex(text)) << cut;
+  }
+}
+
+TEST(Sha256, InstructionsOfTheProcessorAgreeWithPlainCode) {
+  std::array<uint32_t, 8> fast{}, plain{};
+  for (uint32_t i = 0; i < 8; ++i) fast[i] = plain[i] = 0x9e3779b9U * (i + 1);
+  std::array<uint8_t, 64> block{};
+  for (std::size_t n = 0; n < 50; ++n) {
+    for (std::size_t i = 0; i < 64; ++i) block[i] = static_cast<uint8_t>(i * i * 31 + n * 17);
+    const auto before = plain;
+    sha256_block(fast.data(), block.data());
+    sha256_block_plain(plain.data(), block.data());
+    ASSERT_EQ(fast, plain) << n;
+    ASSERT_NE(plain, before) << n;
   }
 }
 

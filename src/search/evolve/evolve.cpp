@@ -315,7 +315,9 @@ Status Evolve::advance() {
     population_.count_child(p->parent.program);
     ++asked_;
     pool_->add(std::move(p));
-    if (settings_.summary_every > 0 && next_ - summarized_at_ >= settings_.summary_every)
+    // One at a time: a second one, asked before the first is there, would sum up nearly the same.
+    if (settings_.summary_every > 0 && !summary_asked_ &&
+        next_ - summarized_at_ >= settings_.summary_every)
       issue_summary();
     if (!again && settings_.migrate_every > 0 && population_.islands() > 1 &&
         next_ % settings_.migrate_every == 0)
@@ -338,6 +340,7 @@ void Evolve::issue_summary() {
   p->history = history_of(all);
   p->standing = standing_;
   ++asked_;
+  summary_asked_ = true;
   pool_->add(std::move(p));
 }
 
@@ -461,6 +464,7 @@ Result<bool> Evolve::take(int64_t timeout_ms, std::string_view name) {
   auto made = pool_->take(timeout_ms, name);
   if (!made) return false;
   --asked_;
+  if (made->proposal->kind == Proposal::Kind::kSummary) summary_asked_ = false;
   if (run_.tape != nullptr && !run_.tape->replaying()) {
     if (auto ok = run_.tape->took({llm::Taken::Kind::kAnswer, made->proposal->name()}); !ok)
       return fail(ok.error());

@@ -101,12 +101,13 @@ class Evolve final : public Strategy {
   std::size_t seeds_proposed_ = 0, seeds_told_ = 0;
   bool dealt_ = false;  // every island has a program, or none can
 
-  int64_t next_ = 0;           // index of the next proposal
-  int64_t candidates_ = 0;     // that came of proposals and seeds
-  int64_t unusable_ = 0;       // proposals one after another
-  int64_t summaries_ = 0;      // index of the next summary
-  int64_t summarized_at_ = 0;  // proposals when it was asked for
-  std::size_t asked_ = 0;      // not taken yet
+  int64_t next_ = 0;            // index of the next proposal
+  int64_t candidates_ = 0;      // that came of proposals and seeds
+  int64_t unusable_ = 0;        // proposals one after another
+  int64_t summaries_ = 0;       // index of the next summary
+  int64_t summarized_at_ = 0;   // proposals when it was asked for
+  bool summary_asked_ = false;  // and not there yet
+  std::size_t asked_ = 0;       // not taken yet
   std::deque<Candidate> ready_;
   std::deque<Journal::Decided> again_;      // decided in an earlier life, not answered
   std::unordered_map<int64_t, Born> made_;  // by program
