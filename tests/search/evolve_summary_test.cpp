@@ -60,7 +60,7 @@ TEST(EvolveSummary, OneAtATimeHoweverLongItTakes) {
   Evolve evolve(toy_seeds(), evolve_settings, around, slow, toy_brief(), **store);
   ASSERT_TRUE(evolve.restore());
   Log log(files, clock, "/run/log.jsonl");
-  Run run(**store, files, clock, evaluator, evolve, progress, log, settings);
+  search::Run run(**store, files, clock, evaluator, evolve, progress, log, settings);
   const auto summary = run.execute({toy_baseline()});
   evolve.finish();
   ASSERT_TRUE(summary) << summary.error().text();
