@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/strings.h"
@@ -18,6 +19,8 @@ namespace {
 struct Options {
   std::string trace;
   std::vector<std::string> policies, buffers{"5%", "25%"};
+  std::string decide;  // a maker, or empty
+  uint64_t every = 1;
 };
 
 constexpr const char* kAll[] = {"none",     "degree",   "vip",  "massivegnn", "rudder:1",
@@ -29,6 +32,22 @@ nlohmann::json json_of(const std::string& policy, const steer::Counts& counts) {
           {"fetched", counts.fetched}, {"extra", counts.extra},
           {"hits", counts.hits},       {"admitted", counts.admitted},
           {"evicted", counts.evicted}};
+}
+
+// A maker of decisions for one policy's replay, asked on the same thread.
+Result<std::unique_ptr<steer::Controller>> make_control(const steer::Trace& trace,
+                                                        const Options& options) {
+  auto maker = steer::make_maker(options.decide);
+  if (!maker) return fail(maker.error());
+  steer::ControllerSettings settings;
+  settings.mode = steer::Mode::kSync;
+  settings.every = options.every;
+  auto control = std::make_unique<steer::Controller>(
+      std::move(*maker), settings, std::make_unique<steer::InlineRunner>(), real_clock());
+  steer::RunFacts facts;
+  facts.remote = trace.head.halo;
+  control->set_facts(facts);
+  return control;
 }
 
 Status run(const Options& options, App& app) {
@@ -51,9 +70,23 @@ Status run(const Options& options, App& app) {
                             *capacity, "policy", "hit rate", "rows fetched", "change", "unasked",
                             "evictions"));
     for (const auto& policy : options.policies) {
-      auto counts = steer::replay(*trace, policy, *capacity);
+      std::unique_ptr<steer::Controller> control;
+      if (!options.decide.empty()) {
+        auto made = make_control(*trace, options);
+        if (!made) return fail(made.error());
+        control = std::move(*made);
+      }
+      auto counts = steer::replay(*trace, policy, *capacity, control.get());
       if (!counts) return fail(counts.error());
       rows.push_back(json_of(policy, *counts));
+      if (control) {
+        const auto c = control->counts();
+        rows.back()["decisions"] = {{"asked", c.asked},
+                                    {"applied", c.applied},
+                                    {"predictions", c.pass.decisions},
+                                    {"right", c.pass.right},
+                                    {"stagnant", c.pass.stagnant}};
+      }
       if (!app.json)
         app.print(fmt::format("  {:<16}{:>9.1f}%{:>14}{:>+9.1f}%{:>14}{:>12}", policy,
                               100 * counts->hit_rate(), counts->fetched,
@@ -85,6 +118,10 @@ void add_replay(CLI::App& cli, App& app, Action& action) {
       ->add_option("--buffer", options->buffers,
                    "sizes: shares of the halo (5%) or numbers of rows; 5%,25% by default")
       ->delimiter(',');
+  command->add_option("--decide", options->decide,
+                      "turns the policies' knobs: none, fixed:N, heuristic, random:SEED");
+  command->add_option("--every", options->every, "minibatches between two decisions (1)")
+      ->check(CLI::Range(1, 1000000000));
   command->callback(
       [options, &app, &action] { action = [options, &app] { return run(*options, app); }; });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 
 namespace sculler::steer {
 
@@ -88,7 +89,11 @@ void Controller::ask(Buffer& buffer, uint64_t epoch) {
   ++counts_.asked;
   runner_->start([this, question = open_.get()] {
     const int64_t begin = clock_.now_ns();
-    question->answer = maker_->decide(question->situation, question->text);
+    try {
+      question->answer = maker_->decide(question->situation, question->text);
+    } catch (const std::exception& e) {  // a caller's function; training goes on
+      question->answer = fail(ErrorCode::kModel, e.what());
+    }
     question->seconds = static_cast<double>(clock_.now_ns() - begin) * 1e-9;
   });
 }

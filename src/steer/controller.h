@@ -46,6 +46,14 @@ class ThreadRunner final : public Runner {
   std::thread thread_;
 };
 
+// Runs the job at once, on the trainer's thread: for replays.
+class InlineRunner final : public Runner {
+ public:
+  void start(std::function<void()> job) override { job(); }
+  [[nodiscard]] bool idle() override { return true; }
+  void wait(int64_t /*ms*/) override {}
+};
+
 enum class Mode { kAsync, kSync, kDeadline };
 
 struct ControllerSettings {

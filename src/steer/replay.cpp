@@ -24,7 +24,8 @@ std::vector<uint64_t> ranked(const Trace& trace, bool by_vip, uint64_t capacity)
 
 }  // namespace
 
-Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capacity) {
+Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capacity,
+                      Controller* control) {
   BufferSettings settings;
   settings.policy = policy;
   settings.capacity = capacity;
@@ -48,6 +49,7 @@ Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capa
   for (uint64_t b = 0; b < trace.minibatches(); ++b) {
     while (scheduled < trace.minibatches() && scheduled - b < buffer.lookahead())
       if (auto ok = buffer.schedule(trace.minibatch(scheduled++)); !ok) return fail(ok.error());
+    if (control != nullptr) control->step(buffer, trace.epoch[b]);
     if (auto plan = buffer.minibatch(trace.minibatch(b)); !plan) return fail(plan.error());
   }
   return buffer.metrics().total();

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "steer/buffer.h"
+#include "steer/controller.h"
 #include "steer/trace.h"
 
 namespace sculler::steer {
@@ -14,7 +15,9 @@ namespace sculler::steer {
 // Runs one policy over the whole trace. `degree`, `vip` and `massivegnn` begin with the candidates
 // that rank highest; policies that know the schedule are told it as far ahead as they want.
 // kBadInput where the trace lacks what the policy ranks by.
-[[nodiscard]] Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capacity);
+// With `control` it is asked before every minibatch; its buffer is the replay's.
+[[nodiscard]] Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capacity,
+                                    Controller* control = nullptr);
 
 // "5%" of the trace's halo (of its distinct ids where the halo is unknown), or a number of rows.
 [[nodiscard]] Result<uint64_t> capacity_of(const Trace& trace, std::string_view text);

@@ -7,7 +7,7 @@ namespace sculler::steer {
 
 namespace {
 // How far ahead of the probe a line is asked for: enough to have every line fill buffer in use.
-constexpr uint64_t kAhead = 24;
+constexpr uint64_t kAhead = 40;
 }  // namespace
 
 Rows::Rows(uint64_t capacity, uint64_t max_tracked)

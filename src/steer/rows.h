@@ -60,6 +60,17 @@ class Rows {
   // Frees an occupied slot. `plan` counts it where there is one.
   void drop(uint32_t slot, Plan* plan);
 
+  // For loops over misses and victims: what they will touch a few places on is asked for now.
+  void ahead(const Plan& plan, uint64_t miss) const {
+    constexpr uint64_t kNext = 8;
+    if (miss + kNext < plan.missed().size())
+      table_.prefetch(table_.line_of(plan.missed_id(miss + kNext)));
+  }
+  void ahead_of_slot(uint32_t slot) const { __builtin_prefetch(&slot_id_[slot], 1, 3); }
+  void ahead_of_row(uint32_t slot) const {
+    if (slot_id_[slot] != kNoId) table_.prefetch(table_.line_of(slot_id_[slot]));
+  }
+
   // Multiplies every mark.
   void scale_marks(float factor);
   template <class F>

@@ -82,6 +82,25 @@ TEST_F(Gnn, ReplaysEveryPolicyOnATraceAndOrdersThemAsTheFactsSay) {
   }
 }
 
+TEST_F(Gnn, DecisionsTurnThePolicies) {
+  make_trace(path("t"));
+  const auto first = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"replay", path("t"), "--json", "--buffer", "25%"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto ran = run(arguments);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+    return nlohmann::json::parse(ran.out)["buffers"][0]["policies"][0];
+  };
+  const auto waits = first({"--policies", "rudder"});
+  EXPECT_EQ(waits.value("hits", uint64_t{1}), 0U) << "no decision, no row";
+  const auto told = first({"--policies", "rudder", "--decide", "fixed:8"});
+  EXPECT_GT(told.value("hits", uint64_t{0}), 0U);
+  EXPECT_GE(told["decisions"].value("applied", uint64_t{0}), 2U);
+  const auto chance = first({"--policies", "free", "--decide", "random:1", "--every", "10"});
+  EXPECT_GT(chance["decisions"].value("predictions", uint64_t{0}), 1U);
+  EXPECT_EQ(run({"replay", path("t"), "--decide", "oracle"}).code, 2);
+}
+
 TEST_F(Gnn, PrintsATable) {
   make_trace(path("t"));
   const auto ran = run({"replay", path("t"), "--policies", "none,free", "--buffer", "100"});

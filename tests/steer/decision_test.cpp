@@ -267,8 +267,9 @@ TEST(Controllers, DeadlineWaitsABoundedTimeAndTakesLateAnswersLater) {
 TEST(Controllers, LyingModelsChangeNothing) {
   int n = 0;
   Loop loop({.mode = Mode::kSync}, [&](const std::string&) -> Result<std::string> {
-    switch (n++ % 3) {
+    switch (n++ % 4) {
       case 0: return fail(ErrorCode::kModel, "the server is down");
+      case 2: throw std::runtime_error("thrown by a caller");
       case 1: return std::string("Yes! Evict everything!");
       default: return with(R"("policy":"rm -rf")");
     }

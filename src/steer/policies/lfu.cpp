@@ -14,6 +14,7 @@ class Lfu final : public Policy {
   void minibatch(Rows& rows, Plan& plan) override {
     if (rows.limit() == 0) return;
     for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
+      rows.ahead(plan, miss);
       if (rows.holds(plan.missed_id(miss))) continue;
       uint32_t slot;
       if (rows.has_room()) {

@@ -15,7 +15,9 @@ class Lru final : public Policy {
       if (slot != kNone) use(slot);
     if (rows.limit() == 0) return;
     for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
+      rows.ahead(plan, miss);
       if (rows.holds(plan.missed_id(miss))) continue;  // twice in the minibatch
+      look_ahead(rows);
       const uint32_t slot = rows.has_room() ? rows.free_slot() : victim(rows);
       rows.put(plan, miss, slot);
       use(slot);
@@ -35,6 +37,17 @@ class Lru final : public Policy {
 
  private:
   static constexpr uint64_t kSlack = 64;
+
+  // The rows that are about to leave stand in the queue in order.
+  void look_ahead(const Rows& rows) const {
+    constexpr uint64_t kRow = 8, kSlot = 16;
+    if (head_ + kSlot < tail_) {
+      const uint32_t slot = queue_[head_ + kSlot];
+      __builtin_prefetch(&used_at_[slot], 1, 3);
+      rows.ahead_of_slot(slot);
+    }
+    if (head_ + kRow < tail_) rows.ahead_of_row(queue_[head_ + kRow]);
+  }
 
   void use(uint32_t slot) {
     if (tail_ == queue_.size()) compact();

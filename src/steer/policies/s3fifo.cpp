@@ -50,6 +50,7 @@ class S3Fifo final : public Policy {
       if (slot != kNone && hits_[slot] < 3) ++hits_[slot];
     if (rows.limit() == 0) return;
     for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
+      rows.ahead(plan, miss);
       const uint64_t id = plan.missed_id(miss);
       if (rows.holds(id)) continue;
       const bool back = ghost_.remove(id);

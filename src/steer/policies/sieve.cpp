@@ -15,6 +15,7 @@ class Sieve final : public Policy {
       if (slot != kNone) visited_[slot] = 1;
     if (rows.limit() == 0) return;
     for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
+      rows.ahead(plan, miss);
       if (rows.holds(plan.missed_id(miss))) continue;
       uint32_t slot;
       if (rows.has_room()) {
