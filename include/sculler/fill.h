@@ -1,7 +1,7 @@
 // Inputs as a function of (seed, content, rank, buffer, index, family): the same bits on host and
 // device, so that the checker can fill, refill and verify inputs without keeping a copy. Integer
-// arithmetic, at most one float multiply an element: nothing that a compiler may contract or a math
-// library may round otherwise. For C++ and CUDA.
+// arithmetic and float products only: nothing that a compiler may contract or a math library may
+// round otherwise. For C++ and CUDA.
 #ifndef SCULLER_FILL_H
 #define SCULLER_FILL_H
 
@@ -30,6 +30,14 @@ enum sculler_family {
   SCULLER_DENORMAL =
       5,  // half of the elements below the smallest normal number of the dtype, the rest normal
   SCULLER_INTEGERS = 6,  // -4 ... 4, exact in every dtype
+};
+
+// What a task asks of a buffer beside the run's family, in the same word: the sign bit cleared, and
+// a factor in thousandths (0: none).
+enum sculler_family_bits {
+  SCULLER_FAMILY_MASK = 0xff,
+  SCULLER_POSITIVE = 0x100,
+  SCULLER_SCALE_SHIFT = 16,
 };
 
 SCULLER_HD uint32_t sculler_dtype_bytes(uint32_t dtype) {
@@ -80,9 +88,9 @@ SCULLER_HD float sculler_normal(uint64_t key, uint64_t index) {
   return float(2 * sum - 8 * 65535) * 9.344062e-06f;
 }
 
-// The value before it is rounded to the buffer's dtype. row_elements > 0.
-SCULLER_HD float sculler_value(uint64_t key, uint64_t index, uint64_t row_elements, uint32_t family,
-                               uint32_t dtype) {
+// The family's value. row_elements > 0.
+SCULLER_HD float sculler_family_value(uint64_t key, uint64_t index, uint64_t row_elements,
+                                      uint32_t family, uint32_t dtype) {
   switch (family) {
     case SCULLER_UNIFORM:
       return float(int32_t(sculler_draw(key, index, 0) >> 40) - (1 << 23)) *
@@ -111,6 +119,17 @@ SCULLER_HD float sculler_value(uint64_t key, uint64_t index, uint64_t row_elemen
     case SCULLER_INTEGERS: return float(int32_t((sculler_draw(key, index, 0) >> 32) % 9) - 4);
     default: return sculler_normal(key, index);
   }
+}
+
+// The value before it is rounded to the buffer's dtype. row_elements > 0; `family` may hold
+// sculler_family_bits.
+SCULLER_HD float sculler_value(uint64_t key, uint64_t index, uint64_t row_elements, uint32_t family,
+                               uint32_t dtype) {
+  float x = sculler_family_value(key, index, row_elements, family & SCULLER_FAMILY_MASK, dtype);
+  const uint32_t scale = family >> SCULLER_SCALE_SHIFT;
+  if (scale != 0) x *= float(scale) * 0.001f;
+  if (family & SCULLER_POSITIVE) x = sculler_bits_float(sculler_float_bits(x) & 0x7fffffffu);
+  return x;
 }
 
 // Round to nearest, ties to even.

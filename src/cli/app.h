@@ -55,6 +55,7 @@ void add_analyze(CLI::App& cli, App& app, Action& action);
 void add_ask(CLI::App& cli, App& app, Action& action);
 void add_bench(CLI::App& cli, App& app, Action& action);
 // Commands below `bench`.
+void add_bench_ceilings(CLI::App& bench, App& app, Action& action);
 void add_bench_exploits(CLI::App& bench, App& app, Action& action);
 void add_bench_noise(CLI::App& bench, App& app, Action& action);
 void add_optimize(CLI::App& cli, App& app, Action& action);

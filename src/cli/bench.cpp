@@ -6,8 +6,10 @@
 namespace sculler::cli {
 
 void add_bench(CLI::App& cli, App& app, Action& action) {
-  auto* command = cli.add_subcommand("bench", "tests of the evaluator itself: exploits, noise");
+  auto* command = cli.add_subcommand(
+      "bench", "the evaluator itself and this machine: exploits, noise, ceilings");
   command->require_subcommand(1);
+  add_bench_ceilings(*command, app, action);
   add_bench_exploits(*command, app, action);
   add_bench_noise(*command, app, action);
   for (auto* part : command->get_subcommands({}))

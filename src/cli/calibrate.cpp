@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "cli/ceilings.h"
 #include "cli/machine.h"
 #include "task/profile.h"
 
@@ -63,6 +64,7 @@ Result<std::string> with_rates(std::string_view profile,
 namespace {
 
 Status calibrate(App& app, const std::string& name, const std::string& into) {
+  if (name == "cpu") return measure_ceilings(app, into, 0.2, 0);
   auto home = app.home();
   if (!home) return fail(home.error());
   auto machine = ask_machine(app);
@@ -147,7 +149,8 @@ void add_calibrate(CLI::App& cli, App& app, Action& action) {
   auto* command =
       cli.add_subcommand("calibrate", "measure this machine's rates for its hardware profile");
   command->add_option("profile", *name,
-                      "profile whose [measured] rates are replaced (default: h200x2)");
+                      "profile whose [measured] rates are replaced (default: h200x2); cpu: this "
+                      "machine's cores, as bench ceilings does");
   command->add_option(
       "--into", *into,
       "folder for the new profile (default: the user's, which comes before the shipped ones)");

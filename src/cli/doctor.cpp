@@ -105,6 +105,10 @@ std::vector<Finding> examine(const App& app, const Home& home, const Machine& m,
     add("note", "CUTLASS", "not found; seeds that need it do not compile",
         "pip install nvidia-cutlass, or set SCULLER_CUTLASS_HOME");
   else add("ok", "CUTLASS", m.cutlass.front());
+  if (m.openblas.empty())
+    add("note", "OpenBLAS", "not found; the blas baselines of cpu kernels are left out",
+        "apt-get install libopenblas-dev");
+  else add("ok", "OpenBLAS", m.openblas);
   const std::string held =
       m.containment_parts.empty()
           ? m.containment

@@ -18,11 +18,11 @@ struct Options {
   std::string task, file, target, profile, size, stages, directive, cache;
   int64_t ranks = 0, nodes = 0, seed = 1;
   std::vector<std::string> defines, sets;
-  bool confirm = false;
+  bool confirm = false, show_profile = false;
 };
 
 std::string report(const search::Candidate& candidate, const search::Verdict& v,
-                   const nlohmann::json& json) {
+                   const nlohmann::json& json, bool show_profile) {
   std::string out = fmt::format("{}: {}", candidate.label(), v.status);
   if (!v.right()) {
     if (v.rank >= 0) out += fmt::format("\nrank    {}", v.rank);
@@ -46,6 +46,26 @@ std::string report(const search::Candidate& candidate, const search::Verdict& v,
   if (v.percent_sol) out += fmt::format("\nSOL     {:.0f} %", *v.percent_sol);
   if (v.percent_contended_sol)
     out += fmt::format(", {:.0f} % of the contended one", *v.percent_contended_sol);
+  if (const auto* profile = find_member(json, "profile");
+      profile != nullptr && profile->is_object()) {
+    if (const auto* peak = find_member(json, "percent_peak"); peak != nullptr && peak->is_number())
+      out += fmt::format("\npeak    {:.0f} % of the measured one", peak->get<double>());
+    out += fmt::format("\nbound   {}: {}; {:.3g} GB/s, {:.3g} GFLOP/s",
+                       printable(string_or(*profile, "bottleneck", "")),
+                       printable(string_or(*profile, "why", "")), number_or(*profile, "gb_s", 0),
+                       number_or(*profile, "gflop_s", 0));
+    const auto* remarks = find_member(*profile, "remarks");
+    if (remarks != nullptr && remarks->is_array() && show_profile) {
+      for (const auto& remark : *remarks) {
+        if (remark.is_string())
+          out += fmt::format("\nloop    {}", printable(remark.get<std::string>()));
+      }
+      if (const auto* facts = find_member(json, "facts"); facts != nullptr && facts->is_object()) {
+        for (const char* name : {"vector_bits", "vector_spills"})
+          out += fmt::format("\nfact    {} {}", name, int_or(*facts, name, 0));
+      }
+    }
+  }
   if (const auto* notes = find_member(json, "notes"); notes != nullptr && notes->is_array()) {
     for (const auto& note : *notes) {
       if (note.is_string()) out += fmt::format("\nnote    {}", printable(note.get<std::string>()));
@@ -123,7 +143,8 @@ Status evaluate(App& app, const Options& o) {
   if (!judged) return fail(judged.error());
   auto json = parse_json(judged->text, "verdict");
   if (!json) return fail(json.error());
-  app.print(app.json ? dump_json(*json) : report(candidate, judged->verdict, *json));
+  app.print(app.json ? dump_json(*json)
+                     : report(candidate, judged->verdict, *json, o.show_profile));
   app.answered = true;
   if (judged->verdict.right()) return {};
   return fail(ErrorCode::kNothingPassed,
@@ -149,6 +170,8 @@ void add_evaluate(CLI::App& cli, App& app, Action& action) {
   command->add_option("--define,-D", o->defines, "value of a tunable: NAME=VALUE")->take_all();
   command->add_option("--directive", o->directive,
                       "JSON, or a file with it, in place of the source's own");
+  command->add_flag("--show-profile", o->show_profile,
+                    "cpu: what became of the loops, vector width and spills too");
   command->add_option("--cache", o->cache, "folder of the compile cache");
   command->add_option("--set", o->sets, "any setting: key=value")->take_all();
   command->callback([&action, &app, o] { action = [&app, o] { return evaluate(app, *o); }; });

@@ -85,6 +85,8 @@ Result<Machine> ask_machine(const App& app) {
   m.nccl_version = static_cast<int>(int_or(part("nccl"), "version", 0));
   m.cutlass = strings_of(*object, "cutlass");
   m.gxx = string_or(*object, "gxx", "");
+  m.openblas = string_or(part("openblas"), "library", "");
+  m.openblas_include = string_or(part("openblas"), "include", "");
   m.gpu_problem = string_or(*object, "gpu_problem", "");
   const auto* driver = find_member(*object, "driver");
   if (driver != nullptr)

@@ -21,6 +21,7 @@ struct Machine {
   int nccl_version = 0;  // of the headers
   std::vector<std::string> cutlass;
   std::string gxx;
+  std::string openblas, openblas_include;  // folders; empty: not here
   std::vector<Gpu> gpus;
   std::string gpu_problem, driver;
   std::vector<std::string> cuda_libraries, emulator_libraries;

@@ -153,7 +153,12 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
         "choose --ranks as a multiple of --nodes");
   }
   if (auto ok = pick_profile(app, home, machine, settings, plan); !ok) return fail(ok.error());
-  if (settings.size == "auto") settings.size = plan.target == "emu" ? "emu" : "default";
+  if (settings.size == "auto") {
+    const auto names = plan.task.size_names();
+    const bool cpu =
+        plan.target == "cpu" && std::find(names.begin(), names.end(), "cpu") != names.end();
+    settings.size = cpu ? "cpu" : plan.target == "emu" ? "emu" : "default";
+  }
   auto problem = plan.task.problem(settings.size, plan.n_ranks);
   if (!problem) return fail(problem.error());
   if (auto ok = plan.task.check(*problem); !ok) return fail(ok.error());

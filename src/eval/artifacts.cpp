@@ -62,8 +62,10 @@ CompileRequest Artifacts::source_request(const Job& job, const task::Task& task,
   r.arch = arch;
   r.cubin = cubin;
   r.native = !cuda;
-  for (const auto& file : job.files)
+  for (const auto& file : job.files) {
     r.needs_cutlass = r.needs_cutlass || source_requires(file.text, "cutlass");
+    r.needs_openblas = r.needs_openblas || source_requires(file.text, "openblas");
+  }
   r.timeout_ms = static_cast<int64_t>(task.timeouts.compile_s * 1000);
   return r;
 }

@@ -130,6 +130,7 @@ bool Cascade::compile(Context& c) {
   c.candidate = built.artifact;
   c.v.artifact_sha256 = built.sha256;
   c.v.facts = built.facts;
+  c.remarks = built.remarks;
   if (built.cached) c.v.facts["compile_cached"] = 1;
   return true;
 }

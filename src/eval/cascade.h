@@ -102,6 +102,7 @@ class Cascade {
   bool take(Context& c, const RunResult& result, Stage stage);
   bool backends(Context& c, Target target);
   void rate(Context& c, const task::Problem& problem);
+  static void rate_cpu(Context& c, const task::Work& work);
   static void report(Context& c, BenchOutcome& outcome, const BenchPlan& bench);
 
   Files& files_;

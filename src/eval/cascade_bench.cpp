@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "eval/cascade_context.h"
+#include "eval/cpu_profile.h"
 
 namespace sculler::eval {
 
@@ -14,6 +15,7 @@ void Cascade::rate(Context& c, const task::Problem& problem) {
   if (!work || !v.latency || v.latency->us.median <= 0) return;
   const double us = v.latency->us.median;
   if (work->flops > 0) v.tflops = work->flops / us / 1e6;
+  if (c.job.target == Target::kCpu) return rate_cpu(c, *work);
   if (work->link_bytes > 0) v.bus_gbps = work->link_bytes / us / 1e3;
   if (!c.profile) {
     add_note(v, "no hardware profile: no speed of light, no floor");
@@ -39,6 +41,29 @@ void Cascade::rate(Context& c, const task::Problem& problem) {
   refuse(v, "IMPLAUSIBLE",
          microseconds_text(us) + " is below the " + microseconds_text(floor) + " that " +
              sol->bound + " at nominal rates allows");
+}
+
+// Against what programs reach on this machine; there is no nominal rate of a cpu, so no floor.
+void Cascade::rate_cpu(Context& c, const task::Work& work) {
+  Verdict& v = c.v;
+  CpuMeasurement m;
+  m.us = v.latency->us.median;
+  m.work = work;
+  m.latency_bound = c.task.latency_bound;
+  if (c.profile) m.ceiling = task::measured_ceiling(*c.profile, work);
+  m.facts = v.facts;
+  m.remarks = c.remarks;
+  const CpuProfile profile = profile_cpu(m);
+  v.percent_peak = profile.percent_peak;
+  v.profile = profile.json();
+  if (!m.ceiling)
+    add_note(v, "no rates of this machine are known, so no % of peak: sculler bench ceilings");
+  else if (profile.above)
+    add_note(v,
+             "above the measured peak: that says that the ceiling is too low, not that the "
+             "program is wrong; measure it again with sculler bench ceilings");
+  if (c.task.latency_bound)
+    add_note(v, "bound by latency: the ceiling of bytes and operations cannot be reached");
 }
 
 bool Cascade::bench(Context& c) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/random.h"
 #include "eval/cascade.h"
@@ -38,6 +39,7 @@ struct Cascade::Context {
   std::string arch = "90a";
   std::string candidate{}, rank_backend{}, verify_backend{}, reference{};
   std::optional<Prediction> predicted{};
+  std::vector<std::string> remarks{};  // of the compiler, on the candidate's loops
   double waited_ms = 0;  // for the GPUs: not what the stage cost
 
   [[nodiscard]] uint64_t seed(std::string_view salt) const { return Random(job.seed, salt).next(); }

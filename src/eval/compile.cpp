@@ -13,6 +13,7 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "eval/stopwatch.h"
+#include "eval/vector_report.h"
 
 namespace sculler::eval {
 namespace fs = std::filesystem;
@@ -25,6 +26,8 @@ constexpr const char* kArtifact = "artifact.so";
 constexpr uint64_t kMemoryLimit = uint64_t{16} << 30;
 constexpr uint64_t kFileLimit = uint64_t{1} << 30;
 constexpr uint64_t kOutputLimit = uint64_t{1} << 20;
+constexpr const char* kVectorRemarks = "vectors.txt";
+constexpr uint64_t kRemarksLimit = uint64_t{16} << 20, kAssemblyLimit = uint64_t{64} << 20;
 
 CompileOutcome failed(std::string status, std::string message, std::string advice = {}) {
   CompileOutcome outcome;
@@ -43,6 +46,20 @@ Status write_plain(const std::string& path, const std::string& text) {
                     "Free some space or set --cache."});
 }
 
+bool reports_vectors(const CompileRequest& r) {
+  return r.candidate && r.native && r.language == CompileRequest::Language::kCpp;
+}
+
+// Of a build with -save-temps=obj; empty where the compiler calls it otherwise.
+std::string assembly_of(const std::string& work) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(work, ignored)) {
+    if (entry.path().extension() == ".s")
+      return real_files().read(entry.path(), kAssemblyLimit).value_or("");
+  }
+  return {};
+}
+
 CompileOutcome from_object(const std::string& folder) {
   CompileOutcome outcome;
   auto text = real_files().read(folder + "/meta.json", uint64_t{1} << 20);
@@ -55,6 +72,12 @@ CompileOutcome from_object(const std::string& folder) {
   if (const auto* facts = find_member(*meta, "facts"); facts != nullptr && facts->is_object()) {
     for (const auto& [name, value] : facts->items()) {
       if (value.is_number_integer()) outcome.facts[name] = value.get<int64_t>();
+    }
+  }
+  if (const auto* remarks = find_member(*meta, "remarks");
+      remarks != nullptr && remarks->is_array()) {
+    for (const auto& remark : *remarks) {
+      if (remark.is_string()) outcome.remarks.push_back(remark.get<std::string>());
     }
   }
   return outcome;
@@ -101,6 +124,10 @@ std::vector<std::string> ToolCompiler::command(const CompileRequest& r) const {
     a.emplace_back(r.native ? "-march=native" : "-static-libstdc++");
     if (!r.native) a.emplace_back("-static-libgcc");
     a.emplace_back("-g1");
+    if (reports_vectors(r)) {
+      a.emplace_back(std::string("-fopt-info-vec-optimized-missed=") + kVectorRemarks);
+      a.emplace_back("-save-temps=obj");
+    }
   }
   for (const auto& folder : r.include_folders) a.push_back("-I" + folder);
   if (r.language == CompileRequest::Language::kCuda && !toolchain_.nccl_include.empty()) {
@@ -116,6 +143,12 @@ std::vector<std::string> ToolCompiler::command(const CompileRequest& r) const {
   a.emplace_back("-o");
   a.emplace_back(kArtifact);
   a.push_back(r.files[0].name);
+  if (r.needs_openblas) {
+    a.push_back("-I" + toolchain_.openblas_include);
+    a.push_back("-L" + toolchain_.openblas_library);
+    a.emplace_back("-lopenblas");
+    a.push_back("-Wl,-rpath," + toolchain_.openblas_library);
+  }
   return a;
 }
 
@@ -133,6 +166,10 @@ CompileOutcome ToolCompiler::compile(const CompileRequest& r) {
   if (r.needs_cutlass && toolchain_.cutlass_include.empty()) {
     return failed("UNSUPPORTED", "the source needs the CUTLASS headers, which are not here",
                   "Run ./quickstart, which installs them, or set SCULLER_CUTLASS_HOME.");
+  }
+  if (r.needs_openblas && toolchain_.openblas_library.empty()) {
+    return failed("UNSUPPORTED", "the source needs OpenBLAS, which is not here",
+                  "Install libopenblas-dev (apt-get install libopenblas-dev).");
   }
   const std::string key = source_key(r);
   {
@@ -240,8 +277,17 @@ CompileOutcome ToolCompiler::run(const CompileRequest& r, const std::string& key
   fs::permissions(*object + "/" + kArtifact, fs::perms(0755), why);
   auto facts = ptxas_facts(output);
   if (points > 0) facts["stress_points"] = points;
-  const nlohmann::json meta{
-      {"sha256", sha256_hex(*bytes)}, {"facts", facts}, {"source", r.files[0].name}};
+  VectorReport vectors;
+  if (reports_vectors(r)) {
+    vectors = read_vector_report(
+        real_files().read(work + "/" + kVectorRemarks, kRemarksLimit).value_or(""),
+        assembly_of(work));
+    facts.insert(vectors.facts.begin(), vectors.facts.end());
+  }
+  const nlohmann::json meta{{"sha256", sha256_hex(*bytes)},
+                            {"facts", facts},
+                            {"remarks", vectors.remarks},
+                            {"source", r.files[0].name}};
   if (auto done = write_plain(*object + "/meta.json", dump_json(meta)); !done) {
     return failed("INTERNAL", done.error().text());
   }

@@ -29,7 +29,7 @@ struct CompileRequest {
   std::string arch = "90a";                  // CUDA: compute_<arch>
   bool cubin = false;                        // PTX and machine code, or PTX only
   bool native = false;                       // C++: -march=native
-  bool needs_cutlass = false;
+  bool needs_cutlass = false, needs_openblas = false;
   bool stressed = false;  // CUDA: sleeps at the synchronisation points of the PTX (stress_ptx.h)
   std::string salt{};     // part of the key: stressed builds track no headers of their own
   bool candidate =
@@ -43,7 +43,8 @@ struct CompileOutcome {
   std::string sha256;    // of its bytes
   bool cached = false;
   std::map<std::string, int64_t>
-      facts{};  // registers, spills, shared (bytes): largest of all kernels
+      facts{};  // registers, spills, shared (bytes): largest of all kernels; cpu: vector_report.h
+  std::vector<std::string> remarks{};  // cpu: what became of the loops
   double ms = 0;
   // Where it failed:
   std::string status{};  // COMPILE_ERROR, TIMEOUT, OOM, UNSUPPORTED, INTERNAL

@@ -63,6 +63,8 @@ Result<RunSpecs> build_specs(const Job& job, const task::Task& task, const RunPl
                                {"bytes", b.bytes},
                                {"content", b.replicated ? "replicated" : "per_rank"},
                                {"family", plan.family}});
+    if (b.positive) trusted_buffers.back()["positive"] = true;
+    if (b.scale_milli != 0) trusted_buffers.back()["scale_milli"] = b.scale_milli;
     rank_buffers.push_back({{"name", b.name}, {"bytes", b.bytes}});
   }
   nlohmann::json iterations = nlohmann::json::array();

@@ -191,6 +191,8 @@ std::string doctor_json(Service& s) {
       {"cuda", {{"home", s.toolchain.cuda_home}, {"nvcc", nvcc_version}}},
       {"nccl", {{"include", s.toolchain.nccl_include}, {"version", s.toolchain.nccl_version}}},
       {"cutlass", s.toolchain.cutlass_include},
+      {"openblas",
+       {{"library", s.toolchain.openblas_library}, {"include", s.toolchain.openblas_include}}},
       {"gxx", s.toolchain.gxx},
       {"gpus", list},
       {"gpu_problem", s.gpus.problem},

@@ -113,6 +113,15 @@ Toolchain find_toolchain() {
       t.cutlass_include.push_back(real_path(root + "/tools/util/include"));
     break;
   }
+  for (const char* kind : {"pthread", "openmp"}) {
+    const std::string root = "/x86_64-linux-gnu/openblas-" + std::string(kind);
+    if (!exists("/usr/include" + root + "/cblas.h") ||
+        !exists("/usr/lib" + root + "/libopenblas.so"))
+      continue;
+    t.openblas_include = "/usr/include" + root;
+    t.openblas_library = "/usr/lib" + root;
+    break;
+  }
   t.gxx = find_program("g++");
   t.addr2line = find_program("addr2line");
   Sha256 hash;

@@ -16,6 +16,8 @@ struct Toolchain {
   std::string nccl_include;                  // holds nccl_device.h; empty: none found
   int nccl_version = 0;                      // NCCL_VERSION_CODE of those headers, 22809
   std::vector<std::string> cutlass_include;  // empty: none found
+  // OpenBLAS with threads of its own; both empty: none found.
+  std::string openblas_include, openblas_library;  // folders
   std::string gxx;                           // absolute path; empty: none found
   std::string addr2line;                     // of binutils; empty: host calls have no lines
   std::string fingerprint;                   // changes whenever one of the tools does

@@ -123,6 +123,7 @@ std::string print_verdict(const Verdict& v) {
   if (v.clocks != "{}") object["clocks"] = parsed_or(v.clocks, nlohmann::json::object());
   put(object, "percent_sol", v.percent_sol);
   put(object, "percent_contended_sol", v.percent_contended_sol);
+  put(object, "percent_peak", v.percent_peak);
   put(object, "tflops", v.tflops);
   put(object, "bus_gbps", v.bus_gbps);
   if (v.relative_l2 || v.max_abs) {
@@ -133,6 +134,7 @@ std::string print_verdict(const Verdict& v) {
   if (!v.schedule.empty()) object["schedule"] = v.schedule;
   if (v.counters != "{}") object["counters"] = parsed_or(v.counters, nlohmann::json::object());
   if (v.trace != "{}") object["trace"] = parsed_or(v.trace, nlohmann::json::object());
+  if (v.profile != "{}") object["profile"] = parsed_or(v.profile, nlohmann::json::object());
   if (!v.samples_us.empty()) object["samples_us"] = v.samples_us;
   return dump_json(object);
 }

@@ -36,6 +36,8 @@ struct Verdict {
   std::map<std::string, Interval> cold_ratio{};
   std::string clocks = "{}";  // {"before":{},"after":{}} as text
   std::optional<double> percent_sol{}, percent_contended_sol{}, tflops{}, bus_gbps{};
+  std::optional<double> percent_peak{};  // cpu: of the least time at this machine's measured rates
+  std::string profile = "{}";            // cpu: bottleneck, rates, remarks (cpu_profile.h), as text
   std::vector<double> per_rank_us{};
   std::optional<double> relative_l2{}, max_abs{};
   int rank = -1;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/sha256.h"
@@ -163,7 +164,9 @@ Status load_buffers(const TomlReader& root, Task& task) {
   std::set<std::string> names;
   bool any_output = false;
   for (const auto& table : tables) {
-    if (auto ok = table.only({"name", "role", "dtype", "elements", "row_elements", "content"}); !ok)
+    if (auto ok = table.only(
+            {"name", "role", "dtype", "elements", "row_elements", "content", "scale", "positive"});
+        !ok)
       return ok;
     Task::BufferSpec spec;
     TAKE(name, table.string("name"));
@@ -192,6 +195,14 @@ Status load_buffers(const TomlReader& root, Task& task) {
       TAKE(content, word_of(table, "content", {"per_rank", "replicated"}));
       spec.replicated = content == "replicated";
     }
+    if (table.has("scale")) {
+      TAKE(scale, table.number("scale"));
+      spec.scale_milli = static_cast<int>(std::lround(std::clamp(scale, 0.0, 100.0) * 1000));
+      if (spec.scale_milli < 1 || spec.scale_milli > 60000)
+        return fail(table.error("scale", "must lie between 0.001 and 60"));
+    }
+    TAKE(positive, table.boolean_or("positive", false));
+    spec.positive = positive;
     task.buffer_specs.push_back(std::move(spec));
   }
   if (!any_output)
@@ -236,8 +247,13 @@ Status load_numbers(const TomlReader& root, Task& task) {
     }
   }
   TAKE(work, root.table("work"));
-  if (auto ok = work.only({"flops", "hbm_bytes", "link_bytes"}); !ok) return ok;
+  if (auto ok = work.only({"flops", "flops_vec", "hbm_bytes", "link_bytes", "latency_bound"}); !ok)
+    return ok;
   TAKE(flops, placed_or(work, "flops", 0));
+  TAKE(flops_vec, placed_or(work, "flops_vec", 0));
+  TAKE(latency_bound, work.boolean_or("latency_bound", false));
+  task.latency_bound = latency_bound;
+  task.flops_vec = std::move(flops_vec);
   TAKE(hbm, placed(work, "hbm_bytes"));
   TAKE(link, placed_or(work, "link_bytes", 0));
   task.flops = std::move(flops);

@@ -122,11 +122,32 @@ Result<SpeedOfLight> speed_of_light(const Profile& profile, const Work& work,
   if (!hbm) return fail(hbm.error());
   auto link = time(work.link_bytes, "link_gbs", 1e9);
   if (!link) return fail(link.error());
+  auto vec = time(work.flops_vec, "f32_tflops", 1e12);
+  if (!vec) return fail(vec.error());
   out.flops_us = *flops;
+  out.vec_us = *vec;
   out.hbm_us = *hbm;
   out.link_us = *link;
-  out.us = std::max({*flops, *hbm, *link});
-  out.bound = out.us == *flops ? "flops" : out.us == *link ? "link" : "hbm";
+  out.us = std::max({*flops, *hbm, *link, *vec});
+  out.bound = out.us == *flops  ? "flops"
+              : out.us == *link ? "link"
+              : out.us == *hbm  ? "hbm"
+                                : "vec";
+  return out;
+}
+
+std::optional<Ceiling> measured_ceiling(const Profile& profile, const Work& work) {
+  const auto memory = profile.number("measured.memory_gbs"),
+             product = profile.number("measured.product_gflops"),
+             vector = profile.number("measured.vector_gflops");
+  if (!(memory.value_or(0) > 0) || !(product.value_or(0) > 0) || !(vector.value_or(0) > 0))
+    return std::nullopt;
+  Ceiling out;
+  out.memory_us = work.hbm_bytes / *memory / 1e3;
+  out.product_us = work.flops / *product / 1e3;
+  out.vector_us = work.flops_vec / *vector / 1e3;
+  out.us = std::max({out.memory_us, out.product_us, out.vector_us});
+  out.bound = out.us == out.memory_us ? "memory" : out.us == out.product_us ? "product" : "vector";
   return out;
 }
 

@@ -36,15 +36,24 @@ struct Profile {
 [[nodiscard]] Result<std::string> find_profile(Files& files, const std::vector<std::string>& roots,
                                                std::string_view name);
 
-// Speed of light of one rank's work at nominal rates, µs: the largest of flops, HBM and link times.
-// `bound` names it.
+// Speed of light of one rank's work at nominal rates, µs: the largest of flops, vector, HBM and
+// link times. `bound` names it.
 struct SpeedOfLight {
-  double us = 0, flops_us = 0, hbm_us = 0, link_us = 0;
-  std::string bound;  // "flops", "hbm", "link"
+  double us = 0, flops_us = 0, hbm_us = 0, link_us = 0, vec_us = 0;
+  std::string bound;  // "flops", "hbm", "link", "vec"
 };
 // `input_dtype` picks the rate of the tensor cores. kNotFound where the profile lacks a rate that
 // the work needs.
 [[nodiscard]] Result<SpeedOfLight> speed_of_light(const Profile& profile, const Work& work,
                                                   std::string_view input_dtype);
+
+// The least time of `work` at the rates that programs were seen to reach on this machine
+// ([measured] of a cpu profile, written by `sculler bench ceilings`), µs: the largest of three.
+struct Ceiling {
+  double us = 0, memory_us = 0, product_us = 0, vector_us = 0;
+  std::string bound;  // "memory", "product", "vector"
+};
+// Nothing where the profile lacks one of memory_gbs, product_gflops and vector_gflops.
+[[nodiscard]] std::optional<Ceiling> measured_ceiling(const Profile& profile, const Work& work);
 
 }  // namespace sculler::task

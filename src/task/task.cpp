@@ -177,6 +177,8 @@ Result<std::vector<Buffer>> Task::buffers(const Problem& problem) const {
     buffer.role = spec.role;
     buffer.dtype = spec.dtype;
     buffer.replicated = spec.replicated;
+    buffer.positive = spec.positive;
+    buffer.scale_milli = spec.scale_milli;
     auto elements = integer(spec.elements, known), row = integer(spec.row_elements, known);
     if (!elements) return fail(elements.error());
     if (!row) return fail(row.error());
@@ -207,11 +209,12 @@ Result<std::vector<Buffer>> Task::buffers(const Problem& problem) const {
 
 Result<Work> Task::work(const Problem& problem) const {
   const Variables known = variables(problem);
-  auto f = real(flops, known), h = real(hbm_bytes, known), l = real(link_bytes, known);
-  for (const auto* value : {&f, &h, &l}) {
+  auto f = real(flops, known), h = real(hbm_bytes, known), l = real(link_bytes, known),
+       v = real(flops_vec, known);
+  for (const auto* value : {&f, &h, &l, &v}) {
     if (!*value) return fail(value->error());
   }
-  return Work{*f, *h, *l};
+  return Work{*f, *h, *l, *v};
 }
 
 Result<Tolerance> Task::tolerance(const Problem& problem) const {

@@ -33,6 +33,8 @@ struct Buffer {
   int64_t row_elements = 0;  // elements of the unit in which the reference works; divides elements
   int64_t bytes = 0;         // a rank
   bool replicated = false;   // the same content on every rank
+  bool positive = false;     // inputs: magnitudes of what the family gives
+  int scale_milli = 0;       // inputs: times so many thousandths; 0: as they are
 };
 
 // One problem size. `dims` follows the order of Task::dims and of sculler_problem.dim.
@@ -44,7 +46,9 @@ struct Problem {
 
 // What a rank does in one iteration.
 struct Work {
-  double flops = 0, hbm_bytes = 0, link_bytes = 0;  // link: each direction
+  double flops = 0;                      // of matrix products, at the rate of the inputs' dtype
+  double hbm_bytes = 0, link_bytes = 0;  // link: each direction
+  double flops_vec = 0;                  // everything else that is computed, in float32
 };
 
 struct Tolerance {
@@ -69,6 +73,8 @@ struct Task {
   std::string precision_input, precision_accumulate, precision_output;
   std::vector<std::string>
       families;  // input families beyond "normal" for the stress stage; empty: all
+  // Work formulas give no time that can be reached: a chain of dependent steps takes longer.
+  bool latency_bound = false;
   // Paths relative to the folder.
   std::string reference, expected;
   std::vector<std::string> baselines, seeds;
@@ -105,7 +111,8 @@ struct Task {
     std::string name;
     Role role = Role::kInput;
     Dtype dtype = Dtype::kF32;
-    bool replicated = false;
+    bool replicated = false, positive = false;
+    int scale_milli = 0;
     Placed elements, row_elements;
   };
   struct Range {
@@ -115,7 +122,7 @@ struct Task {
   std::vector<std::pair<std::string, std::vector<Placed>>> sizes;
   std::vector<Range> ranges;  // by dim; empty where the task has none
   std::vector<Placed> requirements;
-  Placed flops, hbm_bytes, link_bytes, relative_l2, max_abs;
+  Placed flops, flops_vec, hbm_bytes, link_bytes, relative_l2, max_abs;
 
  private:
   [[nodiscard]] Variables variables(const Problem& problem) const;

@@ -117,6 +117,9 @@ Result<BufferSpec> parse_buffer(const json& object, const std::string& where) {
   b.replicated = in.text_or("content", "per_rank") == "replicated";
   b.family =
       in.take(named(kFamilies, in.text_or("family", "normal"), "family"), uint32_t{SCULLER_NORMAL});
+  if (in.flag_or("positive", false)) b.family |= SCULLER_POSITIVE;
+  b.family |= static_cast<uint32_t>(in.integer_or("scale_milli", 0, 0, 60000))
+              << SCULLER_SCALE_SHIFT;
   if (in.error()) return fail(*in.error());
   if (b.row_elements == 0) b.row_elements = b.elements;
   if (b.elements % b.row_elements != 0)
@@ -332,7 +335,10 @@ std::string print_job(const JobSpec& job) {
                                {"bytes", b.bytes},
                                {"row_elements", b.row_elements},
                                {"content", b.replicated ? "replicated" : "per_rank"},
-                               {"family", name_of(kFamilies, b.family)}});
+                               {"family", name_of(kFamilies, b.family & SCULLER_FAMILY_MASK)}});
+    if ((b.family & SCULLER_POSITIVE) != 0) root["buffers"].back()["positive"] = true;
+    if (const uint32_t scale = b.family >> SCULLER_SCALE_SHIFT; scale != 0)
+      root["buffers"].back()["scale_milli"] = scale;
   }
   root["iterations"] = json::array();
   for (const IterationSpec& it : job.iterations) {

@@ -30,7 +30,7 @@ struct BufferSpec {
   uint64_t bytes = 0;
   uint64_t row_elements = 0;  // the task's unit of a row; 0 in job.json means one row of `elements`
   bool replicated = false;    // the same values on all ranks
-  uint32_t family = SCULLER_NORMAL;  // sculler_family, inputs only
+  uint32_t family = SCULLER_NORMAL;  // sculler_family and its bits, inputs only
 };
 
 struct IterationSpec {

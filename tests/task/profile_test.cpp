@@ -52,6 +52,12 @@ TEST(Profile, SpeedOfLightIsTheSlowestPart) {
   EXPECT_DOUBLE_EQ(sol->us, 250);
   EXPECT_EQ(sol->bound, "link");
   EXPECT_EQ(speed_of_light(*profile, {1, 1, 1}, "f16").error().key, "nominal.f16_tflops");
+  Work vector{1, 1, 1};
+  vector.flops_vec = 1e9;
+  EXPECT_EQ(speed_of_light(*profile, vector, "bf16").error().key, "nominal.f32_tflops");
+  profile->numbers["nominal.f32_tflops"] = 50;
+  EXPECT_EQ(speed_of_light(*profile, vector, "bf16")->bound, "vec");
+  EXPECT_DOUBLE_EQ(speed_of_light(*profile, vector, "bf16")->us, 20);
 }
 
 TEST(Profile, ErrorsNameTheLine) {

@@ -119,6 +119,25 @@ TEST(Task, ErrorsNameFileLineKeyAndCure) {
   EXPECT_NE(broken.error().file.find("/task.toml:"), std::string::npos);
 }
 
+TEST(Task, InputsMayBeScaledAndPositive) {
+  const std::string key = "row_elements = \"K\"\n";
+  auto task = load(replaced(replaced(gemm_text(), key, key + "scale = 0.05\npositive = true\n"),
+                            "[work]\n", "[work]\nflops_vec = \"3 * K\"\nlatency_bound = true\n"));
+  ASSERT_TRUE(task) << task.error().text();
+  const auto problem = task->problem("emu", 2);
+  ASSERT_TRUE(problem);
+  const auto buffers = task->buffers(*problem);
+  ASSERT_TRUE(buffers);
+  EXPECT_EQ((*buffers)[0].scale_milli, 50);
+  EXPECT_TRUE((*buffers)[0].positive);
+  EXPECT_EQ((*buffers)[1].scale_milli, 0);
+  EXPECT_FALSE((*buffers)[1].positive);
+  EXPECT_DOUBLE_EQ(task->work(*problem)->flops_vec, 3.0 * 256);
+  EXPECT_TRUE(task->latency_bound);
+  EXPECT_EQ(placed_error(key, key + "scale = 0.0001\n"),
+            "HERE: buffer[0].scale: must lie between 0.001 and 60");
+}
+
 TEST(Task, SizesAndRanksAreChecked) {
   auto task = load(gemm_text());
   ASSERT_TRUE(task);

@@ -68,6 +68,20 @@ TEST(Fill, Families) {
   EXPECT_EQ(integers.size(), 9u);
 }
 
+TEST(Fill, ScaleAndSignAreThoseOfTheBuffer) {
+  const uint64_t key = sculler_fill_key(3, 1, 0, 0);
+  const uint32_t scaled = 50u << SCULLER_SCALE_SHIFT;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    for (const uint32_t family : {SCULLER_NORMAL, SCULLER_NEGATIVE, SCULLER_LARGE_LATE}) {
+      const float x = sculler_value(key, i, 64, family, SCULLER_F32);
+      EXPECT_EQ(sculler_value(key, i, 64, family | SCULLER_POSITIVE, SCULLER_F32), std::abs(x));
+      EXPECT_EQ(sculler_value(key, i, 64, family | scaled, SCULLER_F32), x * (50.0f * 0.001f));
+      EXPECT_EQ(sculler_value(key, i, 64, family | scaled | SCULLER_POSITIVE, SCULLER_F32),
+                std::abs(x * (50.0f * 0.001f)));
+    }
+  }
+}
+
 TEST(Fill, Bf16RoundsToNearestEven) {
   EXPECT_EQ(sculler_to_bf16(1.0f), 0x3f80);
   EXPECT_EQ(sculler_to_bf16(1.00390625f), 0x3f80);    // halfway, even below
