@@ -1,4 +1,4 @@
-// Baseline: the loop as one would write it, vectorised by the compiler, shared by threads.
+// Baseline: the loop as one would write it, shared by threads.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,7 +1,4 @@
-// sculler:directive
-// {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"Nothing
-// but memory counts: four values are read once, one is written past the caches; parts are taken by
-// threads."}
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"Nothing but memory counts: four values are read once, one is written past the caches; parts are taken by threads."}
 //
 // Vector types of the compiler, so that one source serves AVX2, AVX-512 and machines that have
 // neither.

@@ -1,7 +1,4 @@
-// sculler:directive
-// {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"K
-// is short, so each element of Y is written after few multiply-adds: stores of Y count as much as
-// the products. Panels of W are packed once, tiles of Y stay in registers over all of K."}
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"K is short, so each element of Y is written after few multiply-adds: stores of Y count as much as the products. Panels of W are packed once, tiles of Y stay in registers over all of K."}
 //
 // Vector types of the compiler, so that one source serves AVX2, AVX-512 and machines that have
 // neither.

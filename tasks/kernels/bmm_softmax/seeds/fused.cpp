@@ -1,7 +1,4 @@
-// sculler:directive
-// {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"The
-// exponentials take longer than the products: a vector polynomial, on rows that are still in the
-// second-level cache after their products."}
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"The exponentials take longer than the products: a vector polynomial, on rows that are still in the second-level cache after their products."}
 //
 // Vector types of the compiler, so that one source serves AVX2, AVX-512 and machines that have
 // neither.

@@ -1,7 +1,4 @@
-// sculler:directive
-// {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"Scores
-// of a block of queries stay in the second-level cache: product with the packed keys, a vector
-// polynomial for the exponentials, product with the packed values, then the division by the sum."}
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"Scores of a block of queries stay in the second-level cache: product with the packed keys, a vector polynomial for the exponentials, product with the packed values, then the division by the sum."}
 //
 // Vector types of the compiler, so that one source serves AVX2, AVX-512 and machines that have
 // neither.

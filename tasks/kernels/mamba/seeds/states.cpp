@@ -1,7 +1,4 @@
-// sculler:directive
-// {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"A
-// step's states are independent and fill a vector; several channels run side by side so that their
-// chains of dependent steps overlap; the exponential is a vector polynomial."}
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"A step's states are independent and fill a vector; several channels run side by side so that their chains of dependent steps overlap; the exponential is a vector polynomial."}
 //
 // Vector types of the compiler, so that one source serves AVX2, AVX-512 and machines that have
 // neither.

@@ -1,7 +1,4 @@
-// sculler:directive
-// {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"Nothing
-// but memory counts: each value is read once and written once past the caches, rows are cut into
-// parts that threads take."}
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"Nothing but memory counts: each value is read once and written once past the caches, rows are cut into parts that threads take."}
 //
 // Vector types of the compiler, so that one source serves AVX2, AVX-512 and machines that have
 // neither.

@@ -1,8 +1,4 @@
-// sculler:directive
-// {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"A
-// product of matrices is bound by the multiply-add units once its operands are packed: panels of B
-// in the order of the loop, tiles of C in registers, blocks of A in the second-level cache, blocks
-// of C shared by threads."}
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"A product of matrices is bound by the multiply-add units once its operands are packed: panels of B in the order of the loop, tiles of C in registers, blocks of A in the second-level cache, blocks of C shared by threads."}
 //
 // Vector types of the compiler, so that one source serves AVX2, AVX-512 and machines that have
 // neither.
