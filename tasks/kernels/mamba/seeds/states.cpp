@@ -134,16 +134,17 @@ extern "C" SCULLER_EXPORT int sculler_run(void* state, const sculler_problem* pr
     for (int64_t s = 0; s < width; ++s) at[q * width + s] = s < states ? a[q * states + s] : 0.0f;
   }
   self->threads.run((channels + GROUP - 1) / GROUP, [&](int64_t job) {
-    // The last group may run a channel twice; both write the same values, one after the other.
     const float *deltas[GROUP], *us[GROUP], *rates[GROUP];
     float* ys[GROUP];
+    std::vector<float> spare;  // where the last group is not full, its last channel runs along
+    if ((job + 1) * GROUP > channels) spare.resize(static_cast<std::size_t>(m));
     for (int64_t v = 0; v < vectors; ++v) {
       for (int64_t q = 0; q < GROUP; ++q) {
         const int64_t channel = std::min(channels - 1, job * GROUP + q);
         deltas[q] = delta + channel * m;
         us[q] = u + channel * m;
         rates[q] = at + channel * width + v * kLanes;
-        ys[q] = y + channel * m;
+        ys[q] = channel == job * GROUP + q ? y + channel * m : spare.data();
       }
       scan(deltas, us, rates, bt + v * m * kLanes, ct + v * m * kLanes, m, ys, v > 0);
     }
