@@ -40,7 +40,7 @@ struct Cascade::Context {
   std::string candidate{}, rank_backend{}, verify_backend{}, reference{};
   std::optional<Prediction> predicted{};
   std::vector<std::string> remarks{};  // of the compiler, on the candidate's loops
-  double waited_ms = 0;  // for the GPUs: not what the stage cost
+  double waited_ms = 0;                // for the GPUs: not what the stage cost
 
   [[nodiscard]] uint64_t seed(std::string_view salt) const { return Random(job.seed, salt).next(); }
 };

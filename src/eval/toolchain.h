@@ -18,9 +18,9 @@ struct Toolchain {
   std::vector<std::string> cutlass_include;  // empty: none found
   // OpenBLAS with threads of its own; both empty: none found.
   std::string openblas_include, openblas_library;  // folders
-  std::string gxx;                           // absolute path; empty: none found
-  std::string addr2line;                     // of binutils; empty: host calls have no lines
-  std::string fingerprint;                   // changes whenever one of the tools does
+  std::string gxx;                                 // absolute path; empty: none found
+  std::string addr2line;                           // of binutils; empty: host calls have no lines
+  std::string fingerprint;                         // changes whenever one of the tools does
 };
 
 // $SCULLER_CUDA_HOME, $CUDA_HOME, /usr/local/cuda, then the private prefix.

@@ -134,7 +134,7 @@ TEST(Task, InputsMayBeScaledAndPositive) {
   EXPECT_FALSE((*buffers)[1].positive);
   EXPECT_DOUBLE_EQ(task->work(*problem)->flops_vec, 3.0 * 256);
   EXPECT_TRUE(task->latency_bound);
-  EXPECT_EQ(placed_error(key, key + "scale = 0.0001\n"),
+  EXPECT_EQ(placed_error(key, "scale = 0.0001\n" + key),
             "HERE: buffer[0].scale: must lie between 0.001 and 60");
 }
 
