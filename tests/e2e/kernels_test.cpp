@@ -85,8 +85,9 @@ TEST(Kernels, BaselinesOfAllPass) {
     const std::string& name = names[v.value("job", "")];
     const bool missing = name == "matmul/baselines/blas.cpp" && !has_openblas();
     EXPECT_EQ(status_of(v), missing ? "UNSUPPORTED" : "PASSED") << name << ": " << told(v);
-    if (!missing && v.value("stage", "") == "run")
+    if (!missing && v.value("stage", "") == "run") {
       EXPECT_GT(v["facts"].value("vector_bits", 0), 0) << name;
+    }
   }
 }
 
