@@ -2,11 +2,13 @@
 """A search that models answered and the emulator judged, recorded once (bench/results/search), goes the same way again:
 the same programs in the same order, the same verdicts, the same best program. Answers and verdicts are the cassette's; no
 model, compiler, emulator or GPU takes part. A cassette of which one answer or one verdict was changed must not pass.
+A record without best.cu is of a run that was ended early: its replay must come as far, and say that the cassette ends.
   tests/e2e/replay.py FOLDER --programs BIN"""
 import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -31,6 +33,7 @@ class Replay:
         make_home(folder / "home")
         self.cassette = [json.loads(line) for line in (folder / "run.jsonl").read_text().splitlines()]
         self.number = 0
+        self.whole = (record / "best.cu").is_file()
 
     def run(self, cassette):
         """Exit status, standard error and the run's folder."""
@@ -46,15 +49,20 @@ class Replay:
             raise SystemExit(f"the replay does not say what it is:\n{ran.stdout[:600]}")
         return ran.returncode, ran.stderr, next(runs.iterdir()) if runs.is_dir() else None
 
-    def same(self):
-        code, said, run = self.run(self.cassette)
-        if code != 0:
-            return [f"exit {code}: {said}"]
+    def differences(self, run):
+        """Programs, verdicts and decisions of a replay that are not the recorded ones, and how many were replayed."""
         was, now = ([{key: value for key, value in row.items() if key != "plan"} for row in rows]  # words for people
                     for rows in (recorded.read(self.record), recorded.reduced(self.programs / "sculler", run)))
         wrong = [f"recorded {a}\nreplayed {b}" for a, b in zip(was, now) if a != b]
         if len(was) != len(now):
             wrong.append(f"{len(was)} programs, verdicts and decisions were recorded, {len(now)} replayed")
+        return wrong, sum(1 for line in now if line.get("origin") == "model")
+
+    def same(self):
+        code, said, run = self.run(self.cassette)
+        if self.whole and code != 0 or not self.whole and "the cassette ends, but the run does not" not in said:
+            return [f"exit {code}: {said}"]
+        wrong, models = self.differences(run)
         for line in recorded.export(self.programs / "sculler", run):
             if line.get("verdict") and line["verdict"].get("recorded") is not True:
                 wrong.append(f"the verdict of program {line['program']} is not labelled as recorded")
@@ -62,12 +70,11 @@ class Replay:
                                          check=True, timeout=60).stdout)
         if told["recorded"] != sum(n for status, n in told["evaluations"].items() if status != "open"):
             wrong.append(f"the report does not say that all verdicts are recorded: {told}")
-        if (run / "best" / "candidate.cu").read_bytes() != (self.record / "best.cu").read_bytes():
+        if self.whole and (run / "best" / "candidate.cu").read_bytes() != (self.record / "best.cu").read_bytes():
             wrong.append("another program is the best")
         if (run / "evaluator.log").exists():
             wrong.append("the evaluator was started")
         if not wrong:
-            models = sum(1 for line in now if line.get("origin") == "model")
             print(f"{models} programs of models and {told['recorded']} verdicts as recorded, "
                   f"{told['evaluations'].get('open', 0)} owed by batches")
         return wrong
@@ -78,9 +85,13 @@ class Replay:
         changed = [line for line in lines if change(line)]
         if len(changed) != 1:
             return [f"{what}: {len(changed)} lines were changed"]
-        code, said, _ = self.run(lines)
+        code, said, run = self.run(lines)
+        if code == 0:  # nothing came after it that would have gone another way
+            wrong, _ = self.differences(run)
+            print(f"{what}: seen in {len(wrong)} places")
+            return [] if wrong else [f"{what}: passes"]
         print(f"{what}: exit {code}: {said.strip()}")
-        return [] if code != 0 and reason in said else [f"{what}: passes, or not for the reason that was expected"]
+        return [] if reason in said else [f"{what}: passes, or not for the reason that was expected"]
 
 
 def main():
@@ -92,10 +103,13 @@ def main():
     best = next(line for line in reversed(rows) if line.get("for") == "confirm" and line["status"] == "PASSED")
     judged = next(line for line in rows if line.get("for") == "search" and line["program"] == best["program"])
 
-    def answer(line):  # one digit of a program
-        if line.get("kind") != "reply" or "int kPlan[] = {17, 15" not in line["text"]:
+    proposal = next(line for line in rows if line["kind"] == "proposal" and line["program"] == best["program"])
+
+    def answer(line):  # one digit of the best program: of the last constant that the answer names
+        if line.get("kind") != "reply" or line["question"] != f"{proposal['index']:06}-mutator":
             return False
-        line["text"] = line["text"].replace("int kPlan[] = {17, 15", "int kPlan[] = {17, 14")
+        digit = [found.end() - 1 for found in re.finditer(r"= \d+", line["text"])][-1]
+        line["text"] = line["text"][:digit] + str((int(line["text"][digit]) + 1) % 10) + line["text"][digit + 1:]
         return True
 
     def verdict(line):  # the best program did not pass
