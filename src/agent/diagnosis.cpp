@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/fence.h"
+#include "agent/quote.h"
 #include "base/json.h"
 #include "base/strings.h"
 #include "llm/schema.h"
@@ -24,18 +25,6 @@ constexpr std::string_view kSchema =
     R"("evidence":{"type":"array","minItems":1,"maxItems":6,"items":{"type":"string","minLength":1,"maxLength":400}},)"
     R"("events":{"type":"array","minItems":1,"maxItems":10,"items":{"type":"string","minLength":1,"maxLength":400}}},)"
     R"("required":["category","where","evidence","events"],"additionalProperties":false})";
-
-// Runs of blanks are one blank, so that a quote may be broken elsewhere.
-std::string plain(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
-    if (!blank) out += c;
-    else if (!out.empty() && out.back() != ' ') out += ' ';
-  }
-  if (out.ends_with(' ')) out.pop_back();
-  return out;
-}
 
 // A sentence tells what happens; a line of code or an order belongs to whoever writes the program.
 bool prescribes(std::string_view event) {
@@ -82,9 +71,9 @@ Result<Diagnosis> parse_diagnosis(std::string_view answer, std::string_view evid
     one.rank = static_cast<int>(int_or(place, "rank", -1));
     out.where.push_back(std::move(one));
   }
-  const std::string said = plain(evidence);
+  const std::string said = plain_blanks(evidence);
   for (const auto& quote : parsed->at("evidence")) {
-    const std::string text = plain(quote.get_ref<const std::string&>());
+    const std::string text = plain_blanks(quote.get_ref<const std::string&>());
     if (text.empty() || said.find(text) == std::string::npos) ++out.cut;
     else out.evidence.push_back(text);
   }

@@ -9,8 +9,9 @@
 namespace sculler::agent {
 namespace {
 
-constexpr std::array<std::string_view, kRoles> kNames = {"directive", "mutator",     "judge",
-                                                         "annotator", "transformer", "meta"};
+constexpr std::array<std::string_view, kRoles> kNames = {
+    "directive", "mutator", "judge",    "annotator",  "transformer",
+    "meta",      "planner", "executor", "summarizer", "fixer"};
 constexpr uint64_t kMaxFile = uint64_t{1} << 20;
 
 // The text between a heading line and the next of the two.

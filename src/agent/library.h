@@ -15,8 +15,19 @@
 
 namespace sculler::agent {
 
-enum class Role { kDirective, kMutator, kJudge, kAnnotator, kTransformer, kMeta };
-inline constexpr std::size_t kRoles = 6;
+enum class Role {
+  kDirective,
+  kMutator,
+  kJudge,
+  kAnnotator,
+  kTransformer,
+  kMeta,
+  kPlanner,
+  kExecutor,
+  kSummarizer,
+  kFixer
+};
+inline constexpr std::size_t kRoles = 10;
 // "directive", "mutator", …: the file's name and the role that a [[model]] serves.
 [[nodiscard]] std::string_view role_name(Role role);
 

@@ -182,4 +182,14 @@ std::vector<Filler> make_fillers(const std::shared_ptr<const Library>& library,
   return out;
 }
 
+void object(llm::Request& request, const std::string& answer, const std::string& reason) {
+  constexpr std::size_t kShortAnswer = 24'000;
+  request.messages.push_back({"assistant", cut(answer, kShortAnswer)});
+  request.messages.push_back(
+      {"user", fmt::format("That answer cannot be used: {}\n\nAnswer again, in whole, in the form "
+                           "that was asked for.\n",
+                           reason)});
+  ++request.step;
+}
+
 }  // namespace sculler::agent

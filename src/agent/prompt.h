@@ -70,4 +70,7 @@ class Filler {
 [[nodiscard]] std::vector<Filler> make_fillers(const std::shared_ptr<const Library>& library,
                                                const Fill& constants, std::size_t context_bytes);
 
+// The same talk goes on: what was said, and why it cannot be used.
+void object(llm::Request& request, const std::string& answer, const std::string& reason);
+
 }  // namespace sculler::agent

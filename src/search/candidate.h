@@ -37,6 +37,7 @@ struct Candidate {
   bool confirm = false;       // again, on fresh seeds: its strategy asks for it
   std::string proposed_by{};  // "island 1, MODEL", for the table; empty: the strategy itself
   std::string why{};          // what its proposer says it did
+  int64_t measurement = 0;    // n: the n-th time that a known program is timed again
 
   // "tile_store TILE_M=128": only the tunables that differ from the usual values.
   [[nodiscard]] std::string label() const;

@@ -22,6 +22,17 @@ store::Program program_of(const Candidate& candidate) {
   return out;
 }
 
+Result<Candidate> candidate_of(store::Store& store, const store::Program& program,
+                               const std::string& file_name) {
+  auto text = store.source(program.source_sha256);
+  if (!text) return fail(text.error());
+  auto source = make_source(program.name, file_name, std::move(*text));
+  if (!source) return fail(source.error());
+  Candidate out = usual(std::move(*source), program.origin);
+  out.parent = program.parent;
+  return out;
+}
+
 Result<int64_t> keep_attempt(store::Store& store, const JobFrame& frame, const Candidate& candidate,
                              const std::string& job) {
   if (auto ok = store.begin(); !ok) return fail(ok.error());

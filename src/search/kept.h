@@ -13,6 +13,9 @@ namespace sculler::search {
 
 // The candidate as the store has it, its text aside.
 [[nodiscard]] store::Program program_of(const Candidate& candidate);
+// A program of the store as a candidate of this run.
+[[nodiscard]] Result<Candidate> candidate_of(store::Store& store, const store::Program& program,
+                                             const std::string& file_name);
 // Program and attempt, durable when it returns: written before the job is sent. Gives the program's
 // id.
 [[nodiscard]] Result<int64_t> keep_attempt(store::Store& store, const JobFrame& frame,

@@ -139,6 +139,10 @@ Status Run::consider(const Flight& flight, const Verdict& verdict, const std::st
     else last_confirmation_.emplace(elite, verdict.right());
     return {};
   }
+  if (candidate.measurement > 0) {
+    timed_again(std::move(elite), text);
+    return {};
+  }
   ++summary_.tally.evaluated;
   ++since_better_;
   if (verdict.right()) {
@@ -192,6 +196,36 @@ void Run::confirmed(const Elite& elite, const std::string& text) {
   strategy_.told(outcome);
 }
 
+// A known program: what is newer counts.
+void Run::timed_again(Elite elite, const std::string& text) {
+  const auto at = std::find_if(elites_.begin(), elites_.end(),
+                               [&](const Elite& other) { return other.program == elite.program; });
+  elite.verdict_text = text;
+  Outcome outcome;
+  outcome.program = elite.program;
+  outcome.candidate = elite.candidate;
+  outcome.passed = elite.verdict.right();
+  outcome.status = elite.verdict.status;
+  outcome.score = elite.predicted;
+  outcome.verdict = text;
+  if (at != elites_.end()) {
+    elite.candidate.measurement = 0;
+    elite.confirmed = at->confirmed;
+    elite.measured = at->measured;
+    elite.measured_text = at->measured_text;
+    elites_.erase(at);
+    if (elite.verdict.right()) {
+      const auto to =
+          std::upper_bound(elites_.begin(), elites_.end(), elite.score,
+                           [](double score, const Elite& other) { return score > other.score; });
+      elites_.insert(to, std::move(elite));
+    }
+    summary_.tally.best = elites_.empty() ? std::string() : elites_[0].candidate.label();
+    summary_.tally.best_us = elites_.empty() ? std::nullopt : elites_[0].verdict.latency_us;
+  }
+  strategy_.told(outcome);
+}
+
 void Run::show(const Flight& flight, const Verdict& verdict, const std::optional<double>& ratio) {
   const bool better = verdict.right() &&
                       (elites_.empty() || (ratio && flight.candidate.origin != "seed" &&
@@ -204,6 +238,7 @@ void Run::show(const Flight& flight, const Verdict& verdict, const std::optional
   row.number = flight.candidate.baseline ? 0 : flight.program;
   row.label = flight.candidate.label();
   if (flight.confirmation) row.label = "confirm " + row.label;
+  if (flight.candidate.measurement > 0) row.label = "again " + row.label;
   row.directive = flight.candidate.source->has_directive
                       ? directive::print(flight.candidate.source->directive)
                       : "–";
@@ -284,6 +319,13 @@ JobFrame Run::confirm_frame() const {
   JobFrame frame = settings_.frame;
   frame.stages = confirm_stages(frame.target);
   frame.seed += 1'000'003;  // fresh inputs and schedules
+  return frame;
+}
+
+JobFrame Run::frame_of(const Candidate& candidate) const {
+  if (candidate.confirm) return confirm_frame();
+  JobFrame frame = settings_.frame;
+  frame.seed += 7919 * static_cast<uint64_t>(candidate.measurement);  // a job of its own
   return frame;
 }
 
@@ -375,14 +417,14 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
           limit, static_cast<std::size_t>(std::max<int64_t>(0, settings_.budget - proposed)));
     auto candidates = limit > 0 ? strategy_.propose(limit) : std::vector<Candidate>();
     for (auto& candidate : candidates) {
-      const bool again = candidate.confirm;
-      if (!again) ++proposed;
-      if (auto ok = start(std::move(candidate), again ? confirm_frame() : settings_.frame, again);
-          !ok)
-        return fail(ok.error());
+      const bool confirm = candidate.confirm;
+      if (!confirm && candidate.measurement == 0) ++proposed;
+      const JobFrame frame = frame_of(candidate);
+      if (auto ok = start(std::move(candidate), frame, confirm); !ok) return fail(ok.error());
     }
     const bool used_up = settings_.budget > 0 && proposed >= settings_.budget;
-    if (flights_.empty() && candidates.empty() && (used_up || !strategy_.waiting())) {
+    const bool over = used_up && !strategy_.settling();
+    if (flights_.empty() && candidates.empty() && (over || !strategy_.waiting())) {
       summary_.why = used_up ? "budget" : strategy_.why();
       break;
     }

@@ -90,6 +90,7 @@ class Run {
   [[nodiscard]] Status wait_for_one();
   [[nodiscard]] Status replay_one();
   [[nodiscard]] JobFrame confirm_frame() const;
+  [[nodiscard]] JobFrame frame_of(const Candidate& candidate) const;
   [[nodiscard]] Status keep(const std::string& job, const store::Evaluation& evaluation);
   [[nodiscard]] Status finish(const std::string& job, std::string text, bool known);
   [[nodiscard]] Status drain();
@@ -104,6 +105,7 @@ class Run {
   void rank_again();
   [[nodiscard]] Status keep_measured();
   void confirmed(const Elite& elite, const std::string& text);
+  void timed_again(Elite elite, const std::string& text);
   [[nodiscard]] Status consider(const Flight& flight, const Verdict& verdict,
                                 const std::string& text);
   void show(const Flight& flight, const Verdict& verdict, const std::optional<double>& ratio);

@@ -47,6 +47,14 @@ class Strategy {
   }
   // Readable while an answer is there; -1: there are never any.
   [[nodiscard]] virtual int wake_fd() const { return -1; }
+  // What is awaited needs no more candidates: a run whose budget is spent waits for it all the
+  // same.
+  [[nodiscard]] virtual bool settling() const { return false; }
+  // Ends what is being asked and waits for it. Nothing may be called afterwards but what looks at
+  // the state; whoever is asked is not needed any more.
+  virtual void finish() {}
+  // What made it end early, where something did.
+  [[nodiscard]] virtual std::optional<Error> stopped_by() const { return std::nullopt; }
   // What asking has cost so far.
   [[nodiscard]] virtual double usd() const { return 0; }
   // Why it is at its end.

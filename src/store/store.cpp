@@ -54,6 +54,7 @@ enum Query : std::size_t {
   kAddEvent,
   kEvents,
   kAddMemory,
+  kMemory,
   kSetFact,
   kFact,
   kCounts,
@@ -92,6 +93,7 @@ constexpr std::array<const char*, kQueries> kSql = {
     "INSERT INTO event(kind,json,t) VALUES(?,?,?)",
     "SELECT kind,json FROM event ORDER BY id",
     "INSERT INTO memory_item(kind,slow,fast,text,t) VALUES(?,?,?,?,?)",
+    "SELECT kind,slow,fast,text FROM memory_item ORDER BY id",
     "INSERT OR IGNORE INTO run(name,value) VALUES(?,?)",
     "SELECT value FROM run WHERE name=?",
     "SELECT (SELECT count(*) FROM program),(SELECT count(*) FROM attempt),(SELECT count(*) FROM "
@@ -375,6 +377,18 @@ Status Store::add_memory_item(std::string_view kind, int64_t slow, int64_t fast,
                               std::string_view text) {
   auto& s = self(this);
   return s.use(kAddMemory).bind(kind).bind(slow).bind(fast).bind(text).bind(s.now()).run();
+}
+
+Status Store::each_memory_item(
+    const std::function<void(const std::string& kind, int64_t slow, int64_t fast,
+                             const std::string& text)>& visit) {
+  Statement& s = self(this).use(kMemory);
+  for (;;) {
+    auto row = s.step();
+    if (!row) return fail(row.error());
+    if (!*row) return {};
+    visit(s.text(0), s.integer(1), s.integer(2), s.text(3));
+  }
 }
 
 Status Store::set_fact(std::string_view name, std::string_view value) {

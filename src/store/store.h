@@ -94,6 +94,10 @@ class Store {
       const std::function<void(const std::string& kind, const std::string& json)>& visit);
   [[nodiscard]] Status add_memory_item(std::string_view kind, int64_t slow, int64_t fast,
                                        std::string_view text);
+  // In order of writing.
+  [[nodiscard]] Status each_memory_item(
+      const std::function<void(const std::string& kind, int64_t slow, int64_t fast,
+                               const std::string& text)>& visit);
 
   // Facts about the run itself (name, value); the first write of a name stays.
   [[nodiscard]] Status set_fact(std::string_view name, std::string_view value);

@@ -122,6 +122,16 @@ TEST(Prompt, GoldenTexts) {
   expect_golden("annotator", rendered(Role::kAnnotator, listing));
   fix.flags["by_schema"] = true;
   expect_golden("judge_by_schema", rendered(Role::kJudge, fix));
+  Fill beam = proposal();
+  beam.texts["plan"] = {"bottleneck: stores\nKeep the sums in registers.\n", "text", 0};
+  beam.texts["tried"] = {"0.980 times as fast: unroll by 4\n", "text", 40};
+  beam.texts["speedup"] = {"0.80", {}, 0};
+  beam.lists["memory"] = {{"1. Sums in registers (1.25 times as fast, on silu)",
+                           {"Where a loop stores what it reads next.\n", "text", 20}}};
+  beam.lists["given_files"] = {{"candidate.cu", {"int value = 2;\n", "cuda", 0}}};
+  beam.flags["positive"] = true;
+  for (const Role role : {Role::kPlanner, Role::kExecutor, Role::kFixer, Role::kSummarizer})
+    expect_golden(std::string(role_name(role)), rendered(role, beam));
 }
 
 TEST(Prompt, WhatDoesNotFitIsCutInOrderAndSaid) {

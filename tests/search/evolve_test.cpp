@@ -499,9 +499,9 @@ TEST_F(EvolveTest, AModelThatIsDownOrTooDearEndsTheRunInOrder) {
 TEST_F(EvolveTest, APromptThatAsksForAnUnknownNameStopsBeforeAnythingIsAsked) {
   MemoryFiles home;
   EXPECT_TRUE(home.mkdirs("/h/prompts"));
-  for (const char* role : {"directive", "mutator", "judge", "annotator", "transformer", "meta"})
-    EXPECT_TRUE(home.write_atomic(std::string("/h/prompts/") + role + ".md",
-                                  "# system\nx\n# user\n{{evidense}}\n"));
+  for (const auto& role : role_names())
+    EXPECT_TRUE(
+        home.write_atomic("/h/prompts/" + role + ".md", "# system\nx\n# user\n{{evidense}}\n"));
   brief_.library = *agent::Library::load(home, {"/h"});
   llm::FakeProvider provider(toy_answer);
   FakeEvaluator evaluator(toy_verdict);

@@ -105,13 +105,19 @@ inline llm::Answer toy_answer(const llm::Request& request) {
   return out;
 }
 
+inline std::vector<std::string> role_names() {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < agent::kRoles; ++i)
+    out.emplace_back(agent::role_name(static_cast<agent::Role>(i)));
+  return out;
+}
+
 inline std::shared_ptr<const agent::Library> toy_library() {
   MemoryFiles files;
   if (!files.mkdirs("/home/prompts") || !files.mkdirs("/home/knowledge")) std::abort();
-  for (const char* role : {"directive", "mutator", "judge", "annotator", "transformer", "meta"}) {
+  for (const auto& role : role_names()) {
     auto text = real_files().read(std::string(SCULLER_SOURCE_DIR) + "/prompts/" + role + ".md");
-    if (!text || !files.write_atomic(std::string("/home/prompts/") + role + ".md", *text))
-      std::abort();
+    if (!text || !files.write_atomic("/home/prompts/" + role + ".md", *text)) std::abort();
   }
   for (const char* topic :
        {"candidate-abi", "directive", "emulator", "fusion-guide", "nccl-device-api", "hardware"}) {

@@ -8,6 +8,7 @@
 #include "agent/evidence.h"
 #include "agent/fence.h"
 #include "base/strings.h"
+#include "search/kept.h"
 #include "source/edit.h"
 
 namespace sculler::search {
@@ -45,7 +46,7 @@ Evolve::Evolve(std::vector<std::shared_ptr<const Source>> seeds, EvolveSettings 
       proposer_(std::make_unique<Proposer>(provider, settings_, std::move(brief))),
       population_(static_cast<int>(settings_.islands), settings_.archive, settings_.lambda) {
   run_.calls = calls_of(settings_, run_);
-  pool_ = std::make_unique<Pool>(
+  pool_ = std::make_unique<Pool<Proposal, Made>>(
       static_cast<std::size_t>(run_.calls),
       [this](std::shared_ptr<const Proposal> proposal) { return proposer_->make(proposal); });
   std::set<std::string> texts;

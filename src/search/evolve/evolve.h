@@ -16,9 +16,9 @@
 #include "llm/provider.h"
 #include "llm/tape.h"
 #include "search/evolve/journal.h"
-#include "search/evolve/pool.h"
 #include "search/evolve/population.h"
 #include "search/evolve/proposer.h"
+#include "search/pool.h"
 #include "search/strategy.h"
 
 namespace sculler::search {
@@ -53,11 +53,8 @@ class Evolve final : public Strategy {
   [[nodiscard]] double usd() const override { return provider_.usage().usd; }
   [[nodiscard]] std::string why() const override { return why_; }
 
-  // Ends what is being asked and waits for the threads. Nothing may be called afterwards but what
-  // looks at the state; the provider is not needed any more.
-  void finish();
-  // What made it end early, where something did.
-  [[nodiscard]] const std::optional<Error>& stopped_by() const { return stopped_by_; }
+  void finish() override;
+  [[nodiscard]] std::optional<Error> stopped_by() const override { return stopped_by_; }
   [[nodiscard]] int64_t proposals() const { return next_; }
   [[nodiscard]] const Population& population() const { return population_; }
 
@@ -93,7 +90,7 @@ class Evolve final : public Strategy {
   store::Store& store_;
   Journal journal_;
   std::unique_ptr<Proposer> proposer_;
-  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Pool<Proposal, Made>> pool_;
   Population population_;
 
   std::vector<std::shared_ptr<const Source>> seeds_;

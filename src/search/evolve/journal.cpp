@@ -117,15 +117,4 @@ Result<Journal::State> Journal::read() {
   return out;
 }
 
-Result<Candidate> candidate_of(store::Store& store, const store::Program& program,
-                               const std::string& file_name) {
-  auto text = store.source(program.source_sha256);
-  if (!text) return fail(text.error());
-  auto source = make_source(program.name, file_name, std::move(*text));
-  if (!source) return fail(source.error());
-  Candidate out = usual(std::move(*source), program.origin);
-  out.parent = program.parent;
-  return out;
-}
-
 }  // namespace sculler::search

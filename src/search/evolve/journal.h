@@ -49,8 +49,4 @@ class Journal {
   store::Store& store_;
 };
 
-// A program of the store as a candidate of this run.
-[[nodiscard]] Result<Candidate> candidate_of(store::Store& store, const store::Program& program,
-                                             const std::string& file_name);
-
 }  // namespace sculler::search

@@ -53,6 +53,8 @@ struct Made {
   std::string model;                   // of the last answer; empty: none was asked
   int64_t questions = 0;
   double usd = 0;
+
+  [[nodiscard]] std::string name() const { return proposal->name(); }
 };
 
 }  // namespace sculler::search

@@ -8,12 +8,12 @@
 #include "agent/fence.h"
 #include "base/json.h"
 #include "base/strings.h"
-#include "source/edit.h"
+#include "search/program_answer.h"
 
 namespace sculler::search {
 namespace {
 
-constexpr std::size_t kEvidence = 6000, kMeasured = 2000, kShortAnswer = 24'000, kSummary = 6000;
+constexpr std::size_t kEvidence = 6000, kMeasured = 2000, kSummary = 6000;
 
 using agent::Role;
 
@@ -193,16 +193,6 @@ llm::Request request_of(Role role, const Proposal& p, agent::Prompt prompt) {
   return request;
 }
 
-// The same talk goes on: what was said, and why it cannot be used.
-void object(llm::Request& request, const std::string& answer, const std::string& reason) {
-  request.messages.push_back({"assistant", agent::cut(answer, kShortAnswer)});
-  request.messages.push_back(
-      {"user", fmt::format("That answer cannot be used: {}\n\nAnswer again, in whole, in the form "
-                           "that was asked for.\n",
-                           reason)});
-  ++request.step;
-}
-
 }  // namespace
 
 bool Proposer::decide_directive(const Proposal& p, Made& made,
@@ -232,7 +222,7 @@ bool Proposer::decide_directive(const Proposal& p, Made& made,
       made.failure = ok.error().text();
       return false;
     }
-    object(talk.request, answer, ok.error().text());
+    agent::object(talk.request, answer, ok.error().text());
   }
 }
 
@@ -249,45 +239,22 @@ bool Proposer::diagnose(const Proposal& p, Made& made, std::string& diagnosis) c
 
 Result<std::shared_ptr<const Source>> Proposer::read_program(const Proposal& p,
                                                              const std::string& answer,
-                                                             directive::Directive directive,
+                                                             const directive::Directive& directive,
                                                              std::string& why) const {
-  auto parsed = source::parse_answer(answer);
-  if (!parsed) return fail(parsed.error());
   const Source& parent = *p.parent.candidate.source;
-  if (brief_.device_code && !settings_.directive_first && p.mutation != Mutation::kFix) {
-    // On top of the answer, or in the text itself; else the parent's stays.
-    if (!parsed->directive.empty()) {
-      auto found = directive::parse_text(parsed->directive,
-                                         fmt::format("answer:{}", parsed->directive_line));
-      if (!found) return fail(found.error());
-      directive = std::move(*found);
-    } else {
-      for (const auto& edit : parsed->edits) {
-        if (edit.kind != source::Edit::Kind::kRewrite) continue;
-        auto found = directive::from_source(edit.text, fmt::format("answer:{}", edit.line));
-        if (!found) return fail(found.error());
-        if (*found) directive = std::move(**found);
-      }
-    }
-    if (auto ok = check_directive(directive, p.backend, "answer"); !ok) return fail(ok.error());
-  }
-  auto files = source::apply(parent.files, parsed->edits,
-                             settings_.whole_file ? source::Scope::kFile : source::Scope::kBlocks);
-  if (!files) return fail(files.error());
-  if (brief_.device_code && (parent.has_directive || p.mutation != Mutation::kFix))
-    files->front().text = source::with_directive(files->front().text, directive_text(directive));
-  auto text = source::join_bundle(*files);
-  if (!text) return fail(text.error());
-  if (*text == parent.text) {
-    return fail(Error{ErrorCode::kBadSource,
-                      "the program is the same as before",
-                      "answer",
-                      {},
-                      "change something that can matter"});
-  }
-  why = agent::one_line(parsed->prose.empty() ? directive.why : parsed->prose, 600);
-  return make_source(fmt::format("{}-{}", mutation_name(p.mutation), p.index), parent.file_name,
-                     std::move(*text));
+  const bool repair = p.mutation == Mutation::kFix;
+  AnswerRules rules;
+  rules.scope = settings_.whole_file ? source::Scope::kFile : source::Scope::kBlocks;
+  if (brief_.device_code && (parent.has_directive || !repair)) rules.directive = directive;
+  rules.may_choose = brief_.device_code && !settings_.directive_first && !repair;
+  rules.check = [&](const directive::Directive& d) {
+    return check_directive(d, p.backend, "answer");
+  };
+  auto program = program_of_answer(parent, answer, std::move(rules),
+                                   fmt::format("{}-{}", mutation_name(p.mutation), p.index));
+  if (!program) return fail(program.error());
+  why = std::move(program->why);
+  return std::move(program->source);
 }
 
 bool Proposer::write_program(const Proposal& p, Made& made, directive::Directive directive) const {
@@ -319,7 +286,7 @@ bool Proposer::write_program(const Proposal& p, Made& made, directive::Directive
       made.failure = source.error().text();
       return false;
     }
-    object(talk.request, answer, source.error().text());
+    agent::object(talk.request, answer, source.error().text());
   }
 }
 

@@ -46,10 +46,9 @@ class Proposer {
   [[nodiscard]] bool write_program(const Proposal& p, Made& made,
                                    directive::Directive directive) const;
   [[nodiscard]] bool diagnose(const Proposal& p, Made& made, std::string& diagnosis) const;
-  [[nodiscard]] Result<std::shared_ptr<const Source>> read_program(const Proposal& p,
-                                                                   const std::string& answer,
-                                                                   directive::Directive directive,
-                                                                   std::string& why) const;
+  [[nodiscard]] Result<std::shared_ptr<const Source>> read_program(
+      const Proposal& p, const std::string& answer, const directive::Directive& directive,
+      std::string& why) const;
   void summarize(const Proposal& p, Made& made) const;
   void cross(const Proposal& p, Made& made) const;
   [[nodiscard]] agent::Fill common_fill(const Proposal& p) const;
