@@ -6,6 +6,7 @@
 
 #include "agent/fence.h"
 #include "base/strings.h"
+#include "cli/beam.h"
 
 namespace sculler::cli {
 namespace {
@@ -79,9 +80,10 @@ search::Brief brief_of(const App& app, const Home& home, const Plan& plan) {
 }
 
 // The smallest context of the models that may be asked for programs.
-int64_t context_of(const search::EvolveSettings& evolve, const llm::Settings& llm,
-                   std::string_view role) {
-  if (evolve.context > 0) return evolve.context;
+int64_t context_of(const Settings& settings, const llm::Settings& llm, std::string_view role) {
+  const int64_t given =
+      settings.strategy == "beam" ? settings.beam.context : settings.evolve.context;
+  if (given > 0) return given;
   int64_t least = 0;
   for (const auto& model : llm.models) {
     const bool serves = model.roles.empty() || std::find(model.roles.begin(), model.roles.end(),
@@ -106,12 +108,16 @@ Status put(Result<T> value, std::string_view key, T& into) {
 }  // namespace
 
 Status apply_preset(Settings& settings, std::string_view name) {
+  if (name == "accelopt") {
+    beam_preset(settings);
+    return {};
+  }
   if (name != "cuco")
     return fail(Error{ErrorCode::kUsage,
                       fmt::format("\"{}\" is no preset", printable(shorten(name, 40))),
                       {},
                       "--preset",
-                      "use cuco"});
+                      "use cuco or accelopt"});
   settings.strategy = "evolve";
   settings.evolve = search::EvolveSettings{};
   settings.evolve.fix = 0;
@@ -182,21 +188,19 @@ Result<search::Brief> open_brief(const App& app, const Settings& settings, const
   auto library = agent::Library::load(app.files, folders);
   if (!library) return fail(library.error());
   brief.library = std::move(*library);
-  brief.context_bytes =
-      static_cast<std::size_t>(context_of(settings.evolve, *llm, role) * kBytesAToken);
+  brief.context_bytes = static_cast<std::size_t>(context_of(settings, *llm, role) * kBytesAToken);
   return brief;
 }
 
-Result<Evolution> open_evolution(const App& app, const std::string& folder,
-                                 const Settings& settings, const Plan& plan,
-                                 std::vector<std::shared_ptr<const search::Source>> seeds,
-                                 store::Store& store,
-                                 std::function<void(const std::string&)> note) {
+Result<Asking> open_evolution(const App& app, const std::string& folder, const Settings& settings,
+                              const Plan& plan,
+                              std::vector<std::shared_ptr<const search::Source>> seeds,
+                              store::Store& store, std::function<void(const std::string&)> note) {
   auto evolve = evolve_settings(settings);
   if (!evolve) return fail(evolve.error());
   auto brief = open_brief(app, settings, plan, "mutator");
   if (!brief) return fail(brief.error());
-  Evolution out;
+  Asking out;
   auto models = open_models(app, settings, folder);
   if (!models) return fail(models.error());
   out.models = std::move(*models);
@@ -206,10 +210,11 @@ Result<Evolution> open_evolution(const App& app, const std::string& folder,
   run.calls = settings.llm.parallel;
   run.note = std::move(note);
   run.tape = out.models.tape.get();
-  out.strategy =
+  auto strategy =
       std::make_unique<search::Evolve>(std::move(seeds), std::move(*evolve), std::move(run),
                                        *out.models.provider, std::move(*brief), store);
-  if (auto ok = out.strategy->restore(); !ok) return fail(ok.error());
+  if (auto ok = strategy->restore(); !ok) return fail(ok.error());
+  out.strategy = std::move(strategy);
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Strategy `evolve` of a run: its settings from text, its models, and what the agents are told.
+// Strategies of a run that ask models: presets, settings of `evolve` from text, the models, and
+// what the agents are told.
 #pragma once
 
 #include <functional>
@@ -10,6 +11,7 @@
 #include "cli/models.h"
 #include "cli/plan.h"
 #include "search/evolve/evolve.h"
+#include "store/shared_memory.h"
 
 namespace sculler::cli {
 
@@ -28,13 +30,14 @@ namespace sculler::cli {
 [[nodiscard]] Result<search::Brief> open_brief(const App& app, const Settings& settings,
                                                const Plan& plan, std::string_view role);
 
-// The strategy is destroyed before the models that it asks.
-struct Evolution {
+// The strategy is destroyed before the models that it asks and the memory that it shares.
+struct Asking {
   Models models;
-  std::unique_ptr<search::Evolve> strategy;
+  std::unique_ptr<store::SharedMemory> memory;
+  std::unique_ptr<search::Strategy> strategy;
 };
 // In a run folder whose store is open. `note` gets a line about proposals without a candidate.
-[[nodiscard]] Result<Evolution> open_evolution(
+[[nodiscard]] Result<Asking> open_evolution(
     const App& app, const std::string& folder, const Settings& settings, const Plan& plan,
     std::vector<std::shared_ptr<const search::Source>> seeds, store::Store& store,
     std::function<void(const std::string&)> note);

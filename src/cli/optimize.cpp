@@ -1,7 +1,7 @@
 // sculler optimize TASK
 #include <CLI/CLI.hpp>
 
-#include "cli/evolve.h"
+#include "cli/beam.h"
 #include "cli/session.h"
 
 namespace sculler::cli {
@@ -50,8 +50,13 @@ Status optimize(App& app, const Options& o) {
                       {},
                       "strategy",
                       "use sculler lower FILE.cu --task TASK --model MODEL"});
+  if (!o.preset.empty() && beam_without_model(settings) && !app.json)
+    app.print(
+        "note: no model is configured, so the tuner searches; docs/models.md says how to name "
+        "one");
   if (auto ok = need_models(settings); !ok) return ok;
   if (auto ok = evolve_settings(settings); !ok) return fail(ok.error());
+  if (auto ok = beam_settings(settings); !ok) return fail(ok.error());
   // The task's name is judged before the machine is asked.
   auto folder = task::find_task(app.files, home->task_roots, settings.task);
   if (!folder) return fail(folder.error());
@@ -76,8 +81,8 @@ void add_optimize(CLI::App& cli, App& app, Action& action) {
   command->add_option("--ranks", o->ranks, "number of ranks");
   command->add_option("--nodes", o->nodes, "nodes that the ranks lie on (emu)");
   command->add_option("--size", o->size, "problem size");
-  command->add_option("--strategy", o->strategy, "tuner, or evolve (needs a model)");
-  command->add_option("--preset", o->preset, "settings of a published system: cuco");
+  command->add_option("--strategy", o->strategy, "tuner, or evolve or beam (which need a model)");
+  command->add_option("--preset", o->preset, "settings of a published system: cuco, accelopt");
   command->add_option("--candidates", o->candidates, "how many to evaluate");
   command->add_option("--seed", o->seed, "of inputs, schedules and choices");
   command->add_option("--cache", o->cache, "folder of the compile cache");

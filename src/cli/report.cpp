@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "cli/app.h"
+#include "search/beam/facts.h"
 #include "search/evolve/journal.h"
 #include "search/fast/record.h"
 #include "search/verdict.h"
@@ -51,6 +52,33 @@ Status print_prompts(App& app, const std::string& path, const Options& o) {
   return {};
 }
 
+// What a beam search did, in numbers.
+struct BeamCounts {
+  std::size_t rounds = 0, plans = 0, plans_of_use = 0, programs = 0;
+  std::vector<search::beam::MemoryItem> items;  // learnt in this run
+};
+
+BeamCounts count(const search::beam::Facts& facts) {
+  BeamCounts out;
+  out.rounds = facts.rounds.size();
+  out.plans = facts.plans.size();
+  for (const auto& [index, plan] : facts.plans) out.plans_of_use += plan.plan.empty() ? 0 : 1;
+  for (const auto& [index, kernel] : facts.kernels) out.programs += kernel.program > 0 ? 1 : 0;
+  for (const auto& [key, item] : facts.lessons)
+    if (item) out.items.push_back(*item);
+  return out;
+}
+
+void print_beam(App& app, const BeamCounts& beam) {
+  if (beam.rounds == 0) return;
+  app.print(fmt::format("beam: {} rounds, {} plans, of which {} could be used, {} programs",
+                        beam.rounds, beam.plans, beam.plans_of_use, beam.programs));
+  for (const auto& item : beam.items)
+    app.print(fmt::format("  learnt: program {} to {}, {:.3f}x{}: {}", item.slow, item.fast,
+                          item.speedup, item.positive ? "" : ", made slower",
+                          printable(item.title)));
+}
+
 Status print_summary(App& app, const std::string& path) {
   auto store = store::Store::open(path, app.clock);
   if (!store) return fail(store.error());
@@ -80,6 +108,9 @@ Status print_summary(App& app, const std::string& path) {
   }
   auto lowering = search::read_facts(**store);
   if (!lowering) return fail(lowering.error());
+  auto beam_facts = search::beam::read_facts(**store);
+  if (!beam_facts) return fail(beam_facts.error());
+  const BeamCounts beam = count(*beam_facts);
   auto calls = store::Calls::open(path, app.clock);
   if (!calls) return fail(calls.error());
   auto totals = (*calls)->totals();
@@ -98,6 +129,10 @@ Status print_summary(App& app, const std::string& path) {
                          {"proposals_with_a_program", made},
                          {"proposals_open", open},
                          {"lowering_steps", lowering->steps.size()},
+                         {"beam_rounds", beam.rounds},
+                         {"plans", beam.plans},
+                         {"plans_of_use", beam.plans_of_use},
+                         {"memory_items", beam.items.size()},
                          {"models", std::move(models)}}));
     return {};
   }
@@ -109,6 +144,7 @@ Status print_summary(App& app, const std::string& path) {
   if (!state->proposals.empty())
     app.print(fmt::format("proposals: {}, of which {} gave a program{}", state->proposals.size(),
                           made, open > 0 ? fmt::format(", {} are open", open) : std::string()));
+  print_beam(app, beam);
   if (lowering->begin)
     app.print("lowering; models were asked because " + printable(lowering->begin->refusal));
   for (const auto& step : lowering->steps) {

@@ -1,7 +1,7 @@
 // sculler resume RUN
 #include <CLI/CLI.hpp>
 
-#include "cli/evolve.h"
+#include "cli/beam.h"
 #include "cli/lower_model.h"
 #include "cli/session.h"
 
@@ -25,6 +25,7 @@ Status resume(App& app, const std::string& run, const std::vector<std::string>& 
   }
   if (auto ok = need_models(settings); !ok) return ok;
   if (auto ok = evolve_settings(settings); !ok) return fail(ok.error());
+  if (auto ok = beam_settings(settings); !ok) return fail(ok.error());
   auto plan = make_plan(app, settings);
   if (!plan) return fail(plan.error());
   if (!sets.empty()) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "cli/batches.h"
+#include "cli/beam.h"
 #include "cli/evolve.h"
 #include "cli/run_lock.h"
 #include "search/best.h"
@@ -177,9 +178,9 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   progress->line(task_line(plan));
   if (const auto note = replay_line(plan); !note.empty()) progress->line(note);
   for (const auto& reason : left_out) progress->line(fmt::format("left out {}", reason));
-  const bool evolving = settings.strategy == "evolve";
+  const bool asking = settings.strategy != "tuner";
   progress->line(search::table_head(plan.target == "emu" ? "predicted" : "measured",
-                                    baselines.front().source->name, evolving));
+                                    baselines.front().source->name, asking));
 
   search::RunSettings run_settings;
   run_settings.frame = plan.frame;
@@ -192,20 +193,21 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   run_settings.confirm = static_cast<int>(settings.confirm);
   run_settings.spool = join_path(folder, "spool");
   const auto few = [](int64_t n) { return n > 0 && n <= 100; };
-  run_settings.show_all =
-      few(settings.candidates) || (evolving && few(settings.evolve.generations));
-  run_settings.show_proposer = evolving;
+  run_settings.show_all = few(settings.candidates) ||
+                          (settings.strategy == "evolve" && few(settings.evolve.generations));
+  run_settings.show_proposer = asking;
   Log log(app.files, app.clock, join_path(folder, "log.jsonl"));
   std::unique_ptr<search::Strategy> tuner;
-  Evolution evolution;
-  if (evolving) {
-    auto opened = open_evolution(app, folder, settings, plan, std::move(possible), **store,
-                                 [&](const std::string& text) {
-                                   log.write(LogLevel::kInfo, "proposal", {{"text", text}});
-                                   if (run_settings.show_all) progress->line("      " + text);
-                                 });
+  Asking asked;
+  if (asking) {
+    const auto note = [&](const std::string& text) {
+      log.write(LogLevel::kInfo, "proposal", {{"text", text}});
+      if (run_settings.show_all) progress->line("      " + text);
+    };
+    const auto open = settings.strategy == "beam" ? open_beam : open_evolution;
+    auto opened = open(app, folder, settings, plan, std::move(possible), **store, note);
     if (!opened) return fail(opened.error());
-    evolution = std::move(*opened);
+    asked = std::move(*opened);
   } else {
     search::TunerSettings tuner_settings;
     tuner_settings.seed = static_cast<uint64_t>(settings.seed);
@@ -213,7 +215,7 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
     tuner_settings.round_points = settings.round_points;
     tuner = std::make_unique<search::Tuner>(std::move(possible), tuner_settings);
   }
-  search::Strategy& strategy = evolving ? *evolution.strategy : *tuner;
+  search::Strategy& strategy = asking ? *asked.strategy : *tuner;
   auto batches = open_batches(app, folder, settings, plan);
   if (!batches) return fail(batches.error());
   auto evaluator = start_evaluator(app, run_settings.spool, join_path(folder, "evaluator.log"),
@@ -221,11 +223,11 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   search::Run run(**store, app.files, app.clock, *evaluator, strategy, *progress, log,
                   run_settings);
   run.interrupted = app.interrupted;
-  run.tape = evolution.models.tape.get();
+  run.tape = asked.models.tape.get();
   run.batches = batches->get();
   auto summary = run.execute(baselines);
   evaluator.reset();
-  if (evolving) evolution.strategy->finish();
+  strategy.finish();
   if (!summary) return fail(summary.error());
 
   const std::string best_folder = join_path(folder, "best");
@@ -279,9 +281,9 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
                       {},
                       fmt::format("sculler resume {} goes on", shown)});
   // A budget that is spent is an end as it was planned; models that cannot be asked are none.
-  if (evolving && evolution.strategy->stopped_by() &&
-      evolution.strategy->stopped_by()->code != ErrorCode::kModelBudget) {
-    Error error = *evolution.strategy->stopped_by();
+  if (const auto stopped = strategy.stopped_by();
+      stopped && stopped->code != ErrorCode::kModelBudget) {
+    Error error = *stopped;
     error.cure += fmt::format("{}sculler resume {} goes on", error.cure.empty() ? "" : "; ", shown);
     return fail(std::move(error));
   }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "llm/settings.h"
+#include "search/beam/settings.h"
 #include "search/evolve/settings.h"
 
 namespace sculler::cli {
@@ -48,8 +49,12 @@ struct Settings {
   std::string evolve_scope = "blocks";     // blocks, file
   std::string evolve_judge = "no";         // no, yes
   std::string evolve_backends;
-  std::string lower_file;         // the host program of `sculler lower`
-  std::string lower_stage = "B";  // A, B
+  search::beam::BeamSettings beam;  // its numbers; words as text:
+  std::string beam_faithful = "no", beam_sampling = "no", beam_remeasure = "yes";  // no, yes
+  std::string beam_memory = "on";     // on, off, a path
+  std::string beam_scope = "blocks";  // blocks, file
+  std::string lower_file;             // the host program of `sculler lower`
+  std::string lower_stage = "B";      // A, B
   int64_t lower_iterations_a = 5, lower_iterations_b = 10, lower_annotations = 3;
   std::string lower_judge = "yes";  // yes, no
   std::string llm_model;  // one model in a word, or the name of a [[model]]; empty: all of them

@@ -3,42 +3,11 @@
 #include "cli/evolve.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <nlohmann/json.hpp>
-
-#include "base/json.h"
-#include "cli/app.h"
-#include "support/temp_folder.h"
+#include "cli/scripted.h"
 
 namespace sculler::cli {
 namespace {
-
-std::string machine() {
-  return dump_json(
-      {{"containment", {{"level", "full"}, {"why", ""}}},
-       {"cuda", {{"home", "/cuda"}, {"nvcc", "13.0.88"}}},
-       {"nccl", {{"include", "/cuda/include"}, {"version", 22809}}},
-       {"cutlass", nlohmann::json::array()},
-       {"gxx", "/usr/bin/g++"},
-       {"gpus", nlohmann::json::array()},
-       {"gpu_problem", ""},
-       {"cuda_libraries", nlohmann::json::array()},
-       {"emulator_libraries", {"/lib/emu/libcuda.so.1"}},
-       {"programs", {{"sculler-rank", true}, {"sculler-vm", true}, {"sculler-verify", true}}},
-       {"share", "/share"},
-       {"cache", "/"},
-       {"cores", 2}});
-}
-
-std::string judge(const std::string& id, const std::string&) {
-  const double us = 500 + static_cast<double>(std::stoul(id.substr(0, 4), nullptr, 16) % 1000);
-  nlohmann::json v{{"version", 1}, {"job", id}, {"status", "PASSED"}, {"stage", "emulate"}};
-  v["latency_us"] = {
-      {"median", us}, {"low", us}, {"high", us}, {"kind", "predicted"}, {"size", "default"}};
-  return dump_json(v);
-}
 
 constexpr const char* kRules = R"([[rule]]
 role = "directive"
@@ -61,41 +30,16 @@ extern "C" int sculler_teardown();
 text = "What holds: little."
 )";
 
-class EvolveCliTest : public ::testing::Test {
+class EvolveCliTest : public ScriptedCliTest {
  protected:
-  void SetUp() override { ASSERT_TRUE(real_files().write_atomic(folder_ + "/rules.toml", kRules)); }
+  EvolveCliTest() : ScriptedCliTest(kRules) {}
 
-  int run(const std::vector<std::string>& arguments) {
-    char *out = nullptr, *err = nullptr;
-    std::size_t out_bytes = 0, err_bytes = 0;
-    App app{real_files(), clock_, real_processes(), "/nowhere", SCULLER_SOURCE_DIR, ""};
-    app.out = open_memstream(&out, &out_bytes);
-    app.err = open_memstream(&err, &err_bytes);
-    app.ask_doctor = [] { return Result<std::string>(machine()); };
-    app.make_evaluator = [](const std::string&) {
-      return std::make_unique<search::FakeEvaluator>(judge);
-    };
-    const int code = run_app(app, arguments);
-    std::fclose(app.out);
-    std::fclose(app.err);
-    out_.assign(out, out_bytes);
-    err_.assign(err, err_bytes);
-    std::free(out);
-    std::free(err);
-    return code;
-  }
   std::vector<std::string> optimize(std::vector<std::string> more) {
     std::vector<std::string> all = {"optimize", "gemm_allgather", "--strategy",
                                     "evolve",   "--runs",         folder_ + "/runs"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  bool said(const std::string& text) const { return out_.find(text) != std::string::npos; }
-
-  FakeClock clock_;
-  test::TempFolder temporary_{"sculler_cli"};
-  const std::string folder_ = temporary_.path();
-  std::string out_, err_;
 };
 
 TEST_F(EvolveCliTest, WithoutAModelItSaysWhatToWrite) {

@@ -1,0 +1,75 @@
+// The command line with a scripted model, a machine that is made up and a stubbed evaluator.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "cli/app.h"
+#include "support/temp_folder.h"
+
+namespace sculler::cli {
+
+inline std::string scripted_machine() {
+  return dump_json(
+      {{"containment", {{"level", "full"}, {"why", ""}}},
+       {"cuda", {{"home", "/cuda"}, {"nvcc", "13.0.88"}}},
+       {"nccl", {{"include", "/cuda/include"}, {"version", 22809}}},
+       {"cutlass", nlohmann::json::array()},
+       {"gxx", "/usr/bin/g++"},
+       {"gpus", nlohmann::json::array()},
+       {"gpu_problem", ""},
+       {"cuda_libraries", nlohmann::json::array()},
+       {"emulator_libraries", {"/lib/emu/libcuda.so.1"}},
+       {"programs", {{"sculler-rank", true}, {"sculler-vm", true}, {"sculler-verify", true}}},
+       {"share", "/share"},
+       {"cache", "/"},
+       {"cores", 2}});
+}
+
+// A time that the job's id decides.
+inline std::string scripted_verdict(const std::string& id, const std::string&) {
+  const double us = 500 + static_cast<double>(std::stoul(id.substr(0, 4), nullptr, 16) % 1000);
+  nlohmann::json v{{"version", 1}, {"job", id}, {"status", "PASSED"}, {"stage", "emulate"}};
+  v["latency_us"] = {
+      {"median", us}, {"low", us}, {"high", us}, {"kind", "predicted"}, {"size", "default"}};
+  return dump_json(v);
+}
+
+class ScriptedCliTest : public ::testing::Test {
+ protected:
+  explicit ScriptedCliTest(const char* rules) {
+    EXPECT_TRUE(real_files().write_atomic(folder_ + "/rules.toml", rules));
+  }
+
+  int run(const std::vector<std::string>& arguments) {
+    char *out = nullptr, *err = nullptr;
+    std::size_t out_bytes = 0, err_bytes = 0;
+    App app{real_files(), clock_, real_processes(), "/nowhere", SCULLER_SOURCE_DIR, ""};
+    app.out = open_memstream(&out, &out_bytes);
+    app.err = open_memstream(&err, &err_bytes);
+    app.ask_doctor = [] { return Result<std::string>(scripted_machine()); };
+    app.make_evaluator = [](const std::string&) {
+      return std::make_unique<search::FakeEvaluator>(scripted_verdict);
+    };
+    const int code = run_app(app, arguments);
+    std::fclose(app.out);
+    std::fclose(app.err);
+    out_.assign(out, out_bytes);
+    err_.assign(err, err_bytes);
+    std::free(out);
+    std::free(err);
+    return code;
+  }
+  bool said(const std::string& text) const { return out_.find(text) != std::string::npos; }
+
+  FakeClock clock_;
+  test::TempFolder temporary_{"sculler_cli"};
+  const std::string folder_ = temporary_.path();
+  std::string out_, err_;
+};
+
+}  // namespace sculler::cli
