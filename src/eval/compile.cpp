@@ -60,6 +60,22 @@ std::string assembly_of(const std::string& work) {
   return {};
 }
 
+// What -march=native depends on: the first processor's model and flags, whole, and nothing that
+// changes from one reading to the next (its clock).
+std::string native_features(std::string_view cpuinfo) {
+  std::string out;
+  for (const auto line : split(cpuinfo.substr(0, cpuinfo.find("\n\n")), '\n')) {
+    for (const std::string_view key : {"vendor_id", "cpu family", "model", "stepping", "flags",
+                                       "Features", "CPU implementer", "CPU part", "CPU variant"}) {
+      if (line.starts_with(key)) {
+        out.append(line).append("\n");
+        break;
+      }
+    }
+  }
+  return out;
+}
+
 CompileOutcome from_object(const std::string& folder) {
   CompileOutcome outcome;
   auto text = real_files().read(folder + "/meta.json", uint64_t{1} << 20);
@@ -91,7 +107,7 @@ std::string ToolCompiler::source_key(const CompileRequest& r) const {
   for (const auto& file : r.files) hash.field(file.name).field(file.text);
   for (const auto& word : command(r)) hash.field(word);
   if (r.stressed) hash.field("stressed 1").field(r.salt);
-  if (r.native) hash.field(real_files().read("/proc/cpuinfo").value_or("").substr(0, 2048));
+  if (r.native) hash.field(native_features(real_files().read("/proc/cpuinfo").value_or("")));
   return hash.hex();
 }
 
