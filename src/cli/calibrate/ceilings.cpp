@@ -11,9 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <new>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -129,10 +131,28 @@ void copy_string(const float* a, float* c, int64_t n) {
 }
 #endif
 
+// Bytes of all third-level caches together; 0 where the system does not say.
+int64_t last_level_bytes(int processors) {
+  std::set<std::string> seen;
+  int64_t sum = 0;
+  for (int i = 0; i < processors; ++i) {
+    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(i) + "/cache/index3/";
+    std::string shared, size;
+    if (!(std::ifstream(folder + "shared_cpu_list") >> shared) || !seen.insert(shared).second ||
+        !(std::ifstream(folder + "size") >> size))
+      continue;
+    sum += std::atoll(size.c_str()) * (size.back() == 'M' ? 1 << 20 : 1 << 10);
+  }
+  return sum;
+}
+
 void measure_memory(double budget_s, const std::vector<int>& counts) {
-  // Three arrays of 96 MB: far beyond a last-level cache of common machines.
-  constexpr int64_t kElements = int64_t{24} << 20;
-  const Buffer a = buffer(kElements, 1), b = buffer(kElements, 2), c = buffer(kElements, 0);
+  // Three arrays of 96 MB, or of the last-level caches' size where that is more (at most 1 GB): a
+  // copy that fits into caches says nothing of the memory.
+  const int64_t elements =
+      std::clamp<int64_t>(last_level_bytes(counts.back()) / 4, int64_t{24} << 20, 256 << 20) / 64 *
+      64;
+  const Buffer a = buffer(elements, 1), b = buffer(elements, 2), c = buffer(elements, 0);
   struct Way {
     const char* name;
     int arrays;
@@ -160,7 +180,7 @@ void measure_memory(double budget_s, const std::vector<int>& counts) {
 #endif
   for (const int threads : counts) {
     sculler::Threads pool(threads);
-    const int64_t part = kElements / (threads * 8) / 64 * 64;
+    const int64_t part = elements / (threads * 8) / 64 * 64;
     for (const Way& way : ways) {
       const double s = shortest(budget_s, [&] {
         pool.run(threads * 8, [&](int64_t job) { way.run(job * part, part); });
@@ -248,10 +268,12 @@ struct Product {
     }
   }
 
-  // GFLOP/s of a product of about 1200^3. Sizes are whole tiles; b is packed beforehand, which
-  // costs a real product a few percent: a ceiling may be high.
+  // GFLOP/s of a product of about 1200^3, of more rows where there are many threads. Sizes are
+  // whole tiles; b is packed beforehand, which costs a real product a few percent: a ceiling may be
+  // high.
   static double rate(double budget_s, sculler::Threads& pool) {
-    constexpr int64_t k = 1024, m = 1200 / kBlock * kBlock, n = 1200 / kColumns * kColumns;
+    constexpr int64_t k = 1024, n = 1200 / kColumns * kColumns;
+    const int64_t m = std::max<int64_t>(1200 / kBlock, 4 * pool.size()) * kBlock;
     const Buffer a = buffer(m * k, 0.5f), b = buffer(k * n, 0.25f), c = buffer(m * n, 0);
     const double s = shortest(budget_s, [&] {
       pool.run(m / kBlock, [&](int64_t job) {
@@ -296,7 +318,7 @@ void measure_product(double budget_s, const std::vector<int>& counts) {
     sculler::Threads pool(threads);
 #if defined(SCULLER_OPENBLAS)
     openblas_set_num_threads(threads);
-    constexpr int n = 1280;
+    const int n = threads <= 8 ? 1280 : threads <= 64 ? 2560 : 5120;
     const Buffer a = buffer(n * n, 0.5f), b = buffer(n * n, 0.25f), c = buffer(n * n, 0);
     const double s = shortest(budget_s, [&] {
       cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a.get(), n, b.get(), n, 0,
