@@ -107,7 +107,7 @@ TEST(Kernels, WhatSkipsWorkOrPrecisionIsIncorrect) {
   // Rows beyond the last whole tile are left out.
   const auto tail =
       job("matmul", replaced(plain("matmul"), "(m + kRows - 1) / kRows", "m / kRows"), kRun);
-  // Three of four rows see their factor with the ten bits of TF32.
+  // One of four rows sees its factor with the ten bits of TF32.
   const auto low =
       job("matmul",
           replaced(replaced(plain("matmul"), "constexpr int64_t kRows = 16;",
