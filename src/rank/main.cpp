@@ -64,6 +64,9 @@ std::vector<int> descriptors(const char* variable) {
   ::unsetenv("SCULLER_CONTROL_FDS");
   ::unsetenv("SCULLER_VM_FDS");
   ::setenv("SCULLER_RANK", std::to_string(rank).c_str(), 1);
+  // OpenBLAS' threads spin for 2^28 cycles after each call, on cores that the next contestant is
+  // timed on; read when the library is loaded. 2^16: some 25 us, then they sleep.
+  ::setenv("OPENBLAS_THREAD_TIMEOUT", "16", 1);
   ::setenv("SCULLER_CONTROL_FD", std::to_string(control[own]).c_str(), 1);
   if (!vm.empty()) ::setenv("SCULLER_VM_FD", std::to_string(vm[own]).c_str(), 1);
   if (auto done = sculler::rank::confine_rank(policy); !done)
