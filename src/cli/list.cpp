@@ -52,7 +52,8 @@ Status list(App& app, const std::string& what, const std::string& runs) {
   }
   if (wanted("settings")) {
     out["settings"] = setting_keys();
-    text += print_settings(Settings{});
+    const Settings defaults;
+    text += print_settings(defaults);
   }
   if (wanted("runs")) {
     out["runs"] = nlohmann::json::array();
