@@ -103,7 +103,17 @@ class Scores final : public Policy {
       }
       n = static_cast<uint64_t>(std::log(ratio) / std::log(decay_));
       n -= std::min<uint64_t>(n, 2);  // rounding is decided by the score itself
-      while (!(after(slot, n) < threshold_)) ++n;
+      if (!(after(slot, n) < threshold_)) {
+        // A decay just below 1 moves a float once in millions of minibatches: bisected.
+        uint64_t step = 1;
+        while (!(after(slot, n + step) < threshold_)) step *= 2;
+        uint64_t low = n + step / 2;
+        n += step;
+        while (n - low > 1) {
+          const uint64_t middle = low + (n - low) / 2;
+          (after(slot, middle) < threshold_ ? n : low) = middle;
+        }
+      }
     }
     due_[slot] = base_[slot] + n;
     if (queue_.size() > 2 * due_.size() + 64) {  // entries of rows that were taken out
