@@ -59,12 +59,11 @@ class Scores final : public Policy {
     char text[32];
     std::snprintf(text, sizeof text, "%.3f", std::pow(decay_, static_cast<double>(delta_)));
     threshold_ = std::strtof(text, nullptr);
-    // Rows that are not stale yet become so at another time.
-    std::vector<uint32_t> waiting;
-    for (const Due& d : queue_)
-      if (due_[d.slot] == d.at) waiting.push_back(d.slot);
+    // Rows that are not stale yet become so at another time, those that a decay of 1 kept for ever
+    // as well.
     queue_.clear();
-    for (const uint32_t slot : waiting) expect(slot);
+    for (uint64_t s = 0; s < start_.size(); ++s)
+      if (start_[s] > 0 && due_[s] != kStale) expect(static_cast<uint32_t>(s));
   }
   [[nodiscard]] uint64_t bytes() const override {
     return start_.bytes() + base_.bytes() + due_.bytes() + queue_.capacity() * sizeof(Due) +
