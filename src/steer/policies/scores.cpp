@@ -35,8 +35,13 @@ class Scores final : public Policy {
     if (due || asked_) replace_stale(rows, plan);
     asked_ = false;
   }
-  void placed(Rows& /*rows*/, uint32_t slot) override { enter(slot, 1.0F); }
+  void placed(Rows& /*rows*/, uint32_t slot) override {
+    // A slot that was stale, was freed and is filled must not stand among the stale ones twice.
+    if (forgot_stale_) erase_fresh();
+    enter(slot, 1.0F);
+  }
   void forgotten(uint32_t slot) override {
+    forgot_stale_ = forgot_stale_ || due_[slot] == kStale;
     start_[slot] = 0;
     due_[slot] = kNever;
   }
@@ -137,12 +142,17 @@ class Scores final : public Policy {
     }
   }
 
+  void erase_fresh() {
+    std::erase_if(stale_, [&](uint32_t slot) { return due_[slot] != kStale; });
+    forgot_stale_ = false;
+  }
+
   struct Wanted {
     float mark;
     uint64_t id;
   };
   void replace_stale(Rows& rows, Plan& plan) {
-    std::erase_if(stale_, [&](uint32_t slot) { return due_[slot] != kStale; });
+    erase_fresh();
     const uint64_t room = rows.limit() - std::min(rows.limit(), rows.used());
     uint64_t k = std::min(room + stale_.size(), most_);
     if (k == 0) return;
@@ -178,7 +188,7 @@ class Scores final : public Policy {
   uint64_t interval_, delta_, most_ = UINT64_MAX, now_ = 0;
   double decay_ = 0;
   float threshold_ = 0;
-  bool asked_ = false;
+  bool asked_ = false, forgot_stale_ = false;
   Block<float> start_;    // the score at base_
   Block<uint64_t> base_;  // the minibatch it came, and one more a hit
   Block<uint64_t> due_;   // when it may be stale; kStale, kNever
