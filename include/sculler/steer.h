@@ -123,7 +123,8 @@ SCULLER_STEER_API sculler_steer_status sculler_steer_get_state(sculler_steer* st
                                                                sculler_steer_state* state);
 
 /* Records the ids of every minibatch to a file until sculler_steer_record_end() or close (a file
- * that was not ended is refused by its readers). `candidates` are what static policies rank by in a
+ * that was not ended is refused by its readers). A full disk ends the recording and no minibatch:
+ * sculler_steer_record_end() says so. `candidates` are what static policies rank by in a
  * replay: n ids with degree and, where `vip` is not null, the probability to be sampled. */
 SCULLER_STEER_API sculler_steer_status sculler_steer_record(sculler_steer* steer, const char* path,
                                                             uint64_t halo, uint64_t n,

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <utility>
 
 #include "sculler/steer.h"
 #include "steer/controller.h"
@@ -15,6 +16,7 @@ struct sculler_steer {
   std::mutex mutex;
   std::unique_ptr<Buffer> buffer;
   std::unique_ptr<TraceRecorder> recorder;
+  Status recorded;  // why the recording ended early, where it did
   std::unique_ptr<Controller> controller;
   uint64_t window = 0;
   uint32_t epoch = 0;
@@ -126,10 +128,10 @@ sculler_steer_status sculler_steer_minibatch(sculler_steer* steer, const uint64_
     if (steer->controller) steer->controller->step(b, steer->epoch);
     if (auto ok = fill(b.minibatch(span_of(ids, n)), plan); !ok) return ok;
     if (!steer->recorder) return {};
-    auto written = steer->recorder->minibatch(span_of(ids, n), steer->epoch);
-    // A full disk ends the recording, said once; training goes on.
-    if (!written) steer->recorder.reset();
-    return written;
+    steer->recorded = steer->recorder->minibatch(span_of(ids, n), steer->epoch);
+    // A full disk ends the recording, record_end says so; the plan is made and must be executed.
+    if (!steer->recorded) steer->recorder.reset();
+    return {};
   });
 }
 sculler_steer_status sculler_steer_preload(sculler_steer* steer, const uint64_t* ids, uint64_t n,
@@ -206,11 +208,13 @@ sculler_steer_status sculler_steer_record(sculler_steer* steer, const char* path
     auto made = TraceRecorder::create(path, head);
     if (!made) return fail(made.error());
     steer->recorder = std::move(*made);
+    steer->recorded = {};
     return {};
   });
 }
 sculler_steer_status sculler_steer_record_end(sculler_steer* steer) {
   return guarded(steer, [&](Buffer&) -> Status {
+    if (Status ended = std::exchange(steer->recorded, Status()); !ended) return ended;
     if (!steer->recorder) return fail(ErrorCode::kUsage, "nothing is recorded");
     const auto recorder = std::move(steer->recorder);
     return recorder->close();
