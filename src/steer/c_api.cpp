@@ -55,6 +55,11 @@ std::span<const uint64_t> span_of(const uint64_t* ids, uint64_t n) {
   return ids == nullptr ? std::span<const uint64_t>() : std::span<const uint64_t>(ids, n);
 }
 
+Status check_given(const uint64_t* ids, uint64_t n) {
+  if (ids != nullptr || n == 0) return {};
+  return fail(ErrorCode::kUsage, "no ids, but a number of them");
+}
+
 Status fill(const Result<const Plan*>& made, sculler_steer_plan* out) {
   if (!made) return fail(made.error());
   if (out == nullptr) return {};
@@ -125,6 +130,7 @@ void sculler_steer_close(sculler_steer* steer) {
 sculler_steer_status sculler_steer_minibatch(sculler_steer* steer, const uint64_t* ids, uint64_t n,
                                              sculler_steer_plan* plan) {
   return guarded(steer, [&](Buffer& b) -> Status {
+    if (auto ok = check_given(ids, n); !ok) return ok;
     if (steer->controller) steer->controller->step(b, steer->epoch);
     if (auto ok = fill(b.minibatch(span_of(ids, n)), plan); !ok) return ok;
     if (!steer->recorder) return {};
@@ -136,16 +142,23 @@ sculler_steer_status sculler_steer_minibatch(sculler_steer* steer, const uint64_
 }
 sculler_steer_status sculler_steer_preload(sculler_steer* steer, const uint64_t* ids, uint64_t n,
                                            sculler_steer_plan* plan) {
-  return guarded(steer, [&](Buffer& b) { return fill(b.preload(span_of(ids, n)), plan); });
+  return guarded(steer, [&](Buffer& b) -> Status {
+    if (auto ok = check_given(ids, n); !ok) return ok;
+    return fill(b.preload(span_of(ids, n)), plan);
+  });
 }
 sculler_steer_status sculler_steer_schedule(sculler_steer* steer, const uint64_t* ids, uint64_t n) {
-  return guarded(steer, [&](Buffer& b) { return b.schedule(span_of(ids, n)); });
+  return guarded(steer, [&](Buffer& b) -> Status {
+    if (auto ok = check_given(ids, n); !ok) return ok;
+    return b.schedule(span_of(ids, n));
+  });
 }
 sculler_steer_status sculler_steer_invalidate(sculler_steer* steer, const uint64_t* ids,
                                               uint64_t n) {
-  return guarded(steer, [&](Buffer& b) {
+  return guarded(steer, [&](Buffer& b) -> Status {
+    if (auto ok = check_given(ids, n); !ok) return ok;
     b.invalidate(span_of(ids, n));
-    return Status();
+    return {};
   });
 }
 sculler_steer_status sculler_steer_gather(sculler_steer* steer, void* rows) {
