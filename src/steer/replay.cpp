@@ -46,10 +46,16 @@ Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capa
     if (auto plan = buffer.preload(ranked(trace, vip, capacity)); !plan) return fail(plan.error());
   }
   uint64_t scheduled = 0;
+  std::string running = buffer.policy();
   for (uint64_t b = 0; b < trace.minibatches(); ++b) {
+    if (control != nullptr) control->step(buffer, trace.epoch[b]);
+    // A policy that a decision has chosen knows of no schedule yet.
+    if (buffer.policy() != running) {
+      running = buffer.policy();
+      scheduled = b;
+    }
     while (scheduled < trace.minibatches() && scheduled - b < buffer.lookahead())
       if (auto ok = buffer.schedule(trace.minibatch(scheduled++)); !ok) return fail(ok.error());
-    if (control != nullptr) control->step(buffer, trace.epoch[b]);
     if (auto plan = buffer.minibatch(trace.minibatch(b)); !plan) return fail(plan.error());
   }
   return buffer.metrics().total();
