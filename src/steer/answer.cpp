@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
@@ -65,9 +66,13 @@ Result<std::optional<double>> number(const nlohmann::json& object, const char* k
 }
 
 // The policies that may be chosen in mid-training: the static ones have nothing to rank by, and
-// nobody knows a whole schedule.
+// nobody knows a whole schedule, nor may an answer have a caller keep one.
 bool selectable(std::string_view policy) {
   const auto name = policy.substr(0, policy.find(':'));
+  constexpr int64_t kMostAhead = 64;  // the default
+  if (name == "known" && name != policy &&
+      parse_int(policy.substr(name.size() + 1)).value_or(INT64_MAX) > kMostAhead)
+    return false;
   return name != "degree" && name != "vip" && name != "belady";
 }
 
