@@ -52,10 +52,10 @@ class Plan {
     extra_.clear();
     extra_slot_.clear();
     if (slot_.size() >= ids.size()) return;
-    slot_.resize(ids.size());
     missed_.resize(ids.size());
     into_.resize(ids.size());
     mark_.resize(ids.size());
+    slot_.resize(ids.size());  // last: its size says that all are as long, also after bad_alloc
   }
 
   std::span<const uint64_t> ids_;  // the caller's, for the length of one call
