@@ -42,12 +42,14 @@ class Heuristic final : public DecisionMaker {
     const double rate = now.window.hit_rate(), cost = now.window.communication();
     Decision d;
     bool change = false;
+    // The score rule's decay is another thing: it says when a row is stale, and 1 says never.
+    const bool counts = !now.policy.starts_with("rudder") && !now.policy.starts_with("massivegnn");
     best_ = std::max(best_, rate);
-    if (!forgetting_ && rate < best_ - 0.05) {
+    if (counts && !forgetting_ && rate < best_ - 0.05) {
       forgetting_ = change = true;
       since_ = now.minibatch;
       d.decay = 0.98;
-    } else if (forgetting_ && now.minibatch - since_ >= 4 * now.window.minibatches) {
+    } else if (counts && forgetting_ && now.minibatch - since_ >= 4 * now.window.minibatches) {
       forgetting_ = false;
       change = true;
       best_ = rate;
