@@ -80,7 +80,9 @@ Result<uint64_t> capacity_of(const Trace& trace, std::string_view text) {
   }
   if (value > 100) return bad();
   const uint64_t of = trace.head.halo > 0 ? trace.head.halo : trace.distinct();
-  return static_cast<uint64_t>(value / 100 * static_cast<double>(of));
+  const double rows = value / 100 * static_cast<double>(of);
+  if (rows > static_cast<double>(kMaxRows)) return bad();  // the halo is what the file says
+  return static_cast<uint64_t>(rows);
 }
 
 }  // namespace sculler::steer
