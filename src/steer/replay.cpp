@@ -29,6 +29,11 @@ Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capa
   BufferSettings settings;
   settings.policy = policy;
   settings.capacity = capacity;
+  // The halo that a capacity is a share of is what the file says; rows beyond all its ids are never
+  // used and change no count. A maker sees the capacity, so it keeps what was asked for.
+  if (control == nullptr && capacity <= kMaxRows)
+    settings.capacity =
+        std::min<uint64_t>(capacity, trace.ids.size() + trace.head.candidates.size());
   auto made = Buffer::make(settings);
   if (!made) return fail(made.error());
   Buffer& buffer = **made;
