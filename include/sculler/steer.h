@@ -7,7 +7,9 @@
  * Every function may be called from any thread; calls of one handle are serialised. A plan belongs
  * to the handle and is good until the next minibatch, preload or close: plans are executed in the
  * order in which they were made. Nothing here blocks except sculler_steer_minibatch() in the modes
- * `sync` and `deadline`. Strings are UTF-8, ids at most 2^63.
+ * `sync` and `deadline`, and sculler_steer_control() and sculler_steer_close(), which wait for a
+ * question in progress; other calls of the handle wait meanwhile. Strings are UTF-8, ids at most
+ * 2^63.
  */
 #ifndef SCULLER_STEER_H
 #define SCULLER_STEER_H
