@@ -1,5 +1,7 @@
 // Least recently used, exact. Uses are appended to a queue and not moved within it: a hit writes
 // one word in order and one at the slot; entries that a later use has outdated are skipped.
+#include <algorithm>
+
 #include "steer/policies/policies.h"
 
 namespace sculler::steer {
@@ -8,7 +10,8 @@ namespace {
 class Lru final : public Policy {
  public:
   explicit Lru(uint64_t capacity)
-      : used_at_(capacity, kNone), queue_(2 * capacity + kSlack, kNone) {}
+      : used_at_(capacity, kNone),
+        queue_(std::min<uint64_t>(2 * capacity + kSlack, kNone), kNone) {}
 
   void minibatch(Rows& rows, Plan& plan) override {
     for (const uint32_t slot : plan.slot())
