@@ -55,6 +55,12 @@ Status Beam::restore() {
   auto facts = read_facts(store_);
   if (!facts) return fail(facts.error());
   facts_ = std::move(*facts);
+  for (const auto& [number, round] : facts_.rounds) {
+    const int64_t end = round.first_kernel + round.plans * round.kernels;
+    for (auto at = facts_.kernels.lower_bound({round.first_kernel, 0});
+         at != facts_.kernels.end() && at->first.first < end; ++at)
+      if (at->second.program > 0) known_.insert(at->second.program);
+  }
   return settings_.memory ? take_over() : Status();
 }
 
@@ -63,8 +69,9 @@ void Beam::note(const std::string& text) const {
 }
 
 bool Beam::room() const {
-  return run_.budget <= 0 ||
-         static_cast<int64_t>(seeds_.size()) + candidates_ + writing_ < run_.budget;
+  return run_.budget <= 0 || static_cast<int64_t>(seeds_.size() + known_.size()) + candidates_ +
+                                     writing_ <
+                                 run_.budget;
 }
 
 std::vector<Candidate> Beam::propose(std::size_t limit) {
@@ -138,13 +145,13 @@ Status Beam::issue() {
     const auto task = tasks_.front();
     tasks_.pop_front();
     const bool program = task->kind == Task::Kind::kKernel || task->kind == Task::Kind::kFix;
+    bool known = false;
+    if (auto ok = answer_known(*task, known); !ok) return ok;
+    if (known) continue;
     if (program && !room()) {
       give_up(attempt(task->index), {});
       continue;
     }
-    bool known = false;
-    if (auto ok = answer_known(*task, known); !ok) return ok;
-    if (known) continue;
     if (program) ++writing_;
     ++asked_;
     pool_->add(task);
@@ -278,6 +285,7 @@ Status Beam::accept_kernel(const KernelFact& fact, const std::shared_ptr<const S
     return {};
   }
   a.program = fact.program;
+  known_.erase(fact.program);
   // By the paper's rules a text may come twice: it has one verdict.
   if (const auto known = kernels_.find(fact.program); known != kernels_.end()) {
     settle(a, known->second);

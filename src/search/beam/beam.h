@@ -162,6 +162,9 @@ class Beam final : public Strategy {
   int64_t next_plan_ = 0, next_kernel_ = 0;
   int64_t candidates_ = 0;  // that came of attempts
   int64_t writing_ = 0;     // programs that are being asked for
+  // Programs of earlier lives whose turn has not come in this one: they have their part of the
+  // budget, so that a question of this life does not take it.
+  std::set<int64_t> known_;
   int64_t unusable_ = 0;    // answers one after another
   std::size_t asked_ = 0;   // not taken yet
   std::string why_ = "rounds";

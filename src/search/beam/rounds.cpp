@@ -112,6 +112,7 @@ std::vector<std::shared_ptr<const Kernel>> Beam::slots(RoundFact& fact) {
       next_kernel_ = std::max(next_kernel_, round.first_kernel + round.plans * round.kernels);
     }
     facts_.rounds.erase(known, facts_.rounds.end());
+    known_.clear();  // nobody asks for what came of them
   }
   const auto& from = settings_.sampling ? first_ : beam_;
   const std::size_t n = settings_.sampling && round_ > 0
@@ -282,6 +283,9 @@ void Beam::close_round() {
     std::vector<Sample> before = beam_;
     beam_ = next_beam(before, all, settings_);
   }
+  for (auto at = facts_.kernels.lower_bound({fact_.first_kernel, 0});
+       at != facts_.kernels.end() && at->first.first < next_kernel_; ++at)
+    known_.erase(at->second.program);
   phase_ = Phase::kLessons;
   lessons_.clear();
   if (settings_.memory) begin_lessons(all);
