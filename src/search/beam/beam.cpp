@@ -152,6 +152,11 @@ Status Beam::issue() {
       give_up(attempt(task->index), {});
       continue;
     }
+    // A plan that no program can follow is not paid for.
+    if (task->kind == Task::Kind::kPlan && !room()) {
+      planned(task->index).answered = true;
+      continue;
+    }
     if (program) ++writing_;
     ++asked_;
     pool_->add(task);

@@ -54,7 +54,9 @@ class Beam final : public Strategy {
   [[nodiscard]] bool exhausted() const override;
   [[nodiscard]] Status advance() override;
   [[nodiscard]] bool waiting() const override { return asked_ > 0; }
-  [[nodiscard]] bool settling() const override { return phase_ == Phase::kLessons; }
+  [[nodiscard]] bool settling() const override {
+    return phase_ == Phase::kLessons || (phase_ == Phase::kRound && !room());
+  }
   [[nodiscard]] Result<bool> take(int64_t timeout_ms, std::string_view name) override;
   [[nodiscard]] int wake_fd() const override { return pool_->wake_fd(); }
   [[nodiscard]] double usd() const override { return provider_.usage().usd; }
