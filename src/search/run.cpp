@@ -208,7 +208,9 @@ void Run::timed_again(Elite elite, const std::string& text) {
   outcome.status = elite.verdict.status;
   outcome.score = elite.predicted;
   outcome.verdict = text;
-  if (at != elites_.end()) {
+  // A machine that failed says nothing of the program.
+  const bool judged = outcome.status != "INTERNAL" && outcome.status != "UNSUPPORTED";
+  if (at != elites_.end() && judged) {
     elite.candidate.measurement = 0;
     elite.confirmed = at->confirmed;
     elite.measured = at->measured;

@@ -20,6 +20,10 @@ bool can_be_mended(const std::string& status) {
   return status != "INTERNAL" && status != "UNSUPPORTED" && status != "CHEAT";
 }
 
+bool can_be_judged(const std::string& status) {
+  return status != "INTERNAL" && status != "UNSUPPORTED";
+}
+
 }  // namespace
 
 Beam::Beam(std::vector<std::shared_ptr<const Source>> seeds, BeamSettings settings, BeamRun run,
@@ -380,7 +384,8 @@ void Beam::told(const Outcome& o) {
   const auto kernel = kernel_of(o);
   if (o.candidate.measurement > 0) {
     if (owed_ > 0) --owed_;
-    kernels_[o.program] = kernel;
+    // A machine that failed says nothing of the program.
+    if (o.passed || can_be_judged(o.status)) kernels_[o.program] = kernel;
     return;
   }
   kernels_[o.program] = kernel;
