@@ -376,7 +376,8 @@ void Beam::told(const Outcome& o) {
     auto kernel = std::make_shared<Kernel>(*at->second);
     kernel->measured = agent::verdict_line(o.verdict, o.score, 160);
     kernel->right = o.passed;
-    if (o.passed) kernel->speed = o.score;
+    // By the paper's rules speeds are of times that were predicted; a ratio is none.
+    if (o.passed && !settings_.faithful) kernel->speed = o.score;
     at->second = kernel;
     std::erase_if(beam_, [&](const Sample& s) { return s.program == o.program && !o.passed; });
     return;
