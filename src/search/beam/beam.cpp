@@ -65,7 +65,11 @@ Status Beam::restore() {
          at != facts_.kernels.end() && at->first.first < end; ++at)
       if (at->second.program > 0) known_.insert(at->second.program);
   }
-  return settings_.memory ? take_over() : Status();
+  if (!settings_.memory) return {};
+  if (auto ok = take_over(); !ok) return ok;
+  // What a cassette says was told to the memory when it was recorded.
+  if (run_.tape != nullptr && run_.tape->replaying()) run_.shared = nullptr;
+  return {};
 }
 
 void Beam::note(const std::string& text) const {
