@@ -227,7 +227,11 @@ sculler_steer_status sculler_steer_record(sculler_steer* steer, const char* path
 }
 sculler_steer_status sculler_steer_record_end(sculler_steer* steer) {
   return guarded(steer, [&](Buffer&) -> Status {
-    if (Status ended = std::exchange(steer->recorded, Status()); !ended) return ended;
+    if (!steer->recorded) {
+      Status failed = steer->recorded;
+      steer->recorded = {};
+      return failed;
+    }
     if (!steer->recorder) return fail(ErrorCode::kUsage, "nothing is recorded");
     const auto recorder = std::move(steer->recorder);
     return recorder->close();
