@@ -353,7 +353,7 @@ void Beam::end_lessons() {
     end("rounds");
     return;
   }
-  if (!room()) {
+  if (known_.empty() && !room()) {  // what an earlier life made has its part of the budget
     end("budget");
     return;
   }
