@@ -77,9 +77,8 @@ void Beam::note(const std::string& text) const {
 }
 
 bool Beam::room() const {
-  return run_.budget <= 0 || static_cast<int64_t>(seeds_.size() + known_.size()) + candidates_ +
-                                     writing_ <
-                                 run_.budget;
+  return run_.budget <= 0 ||
+         static_cast<int64_t>(seeds_.size() + known_.size()) + candidates_ + writing_ < run_.budget;
 }
 
 std::vector<Candidate> Beam::propose(std::size_t limit) {

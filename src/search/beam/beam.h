@@ -167,8 +167,8 @@ class Beam final : public Strategy {
   // Programs of earlier lives whose turn has not come in this one: they have their part of the
   // budget, so that a question of this life does not take it.
   std::set<int64_t> known_;
-  int64_t unusable_ = 0;    // answers one after another
-  std::size_t asked_ = 0;   // not taken yet
+  int64_t unusable_ = 0;   // answers one after another
+  std::size_t asked_ = 0;  // not taken yet
   std::string why_ = "rounds";
   std::optional<Error> stopped_by_;
   bool stopping_ = false;
