@@ -1,8 +1,8 @@
 // Strategy `beam` (AccelOpt, arXiv 2511.15915): in each round the programs that go on get plans,
 // each plan gets programs, the best of each plan compete, and what pairs of programs teach is kept
 // for the planners of later rounds. A round begins when all of the one before it is known, so that
-// it is a function of the run's seed, the models' answers and the verdicts, in whatever order they
-// came.
+// it is a function of the run's seed, the models' answers and the verdicts; their order counts only
+// where two programs are equal or a budget ends in mid-round.
 #pragma once
 
 #include <cstdint>
