@@ -156,7 +156,7 @@ Status Beam::issue() {
     if (auto ok = answer_known(*task, known); !ok) return ok;
     if (known) continue;
     if (program && !room()) {
-      give_up(attempt(task->index), {});
+      attempt(task->index).over = true;
       continue;
     }
     // A plan that no program can follow is not paid for.
@@ -285,18 +285,12 @@ Status Beam::accept_plan(PlanFact fact) {
   return {};
 }
 
-void Beam::give_up(Attempt& attempt, const std::string& why) {
-  attempt.over = true;
-  if (!why.empty()) note(why);
-}
-
 Status Beam::accept_kernel(const KernelFact& fact, const std::shared_ptr<const Source>& source) {
   Attempt& a = attempt(fact.index);
   if (!source) {
-    give_up(a, {});
+    a.over = true;
     return {};
   }
-  a.program = fact.program;
   known_.erase(fact.program);
   // By the paper's rules a text may come twice: it has one verdict.
   if (const auto known = kernels_.find(fact.program); known != kernels_.end()) {

@@ -77,8 +77,7 @@ class Beam final : public Strategy {
   struct Attempt {
     int64_t index = 0, fix = 0;
     bool over = false, timed_out = false;
-    int64_t program = 0;  // 0: none came of it
-    std::string model;    // that wrote it in this life
+    std::string model;  // that wrote its program in this life
     std::optional<Sample> right;
   };
   struct Planned {
@@ -100,7 +99,6 @@ class Beam final : public Strategy {
   [[nodiscard]] Status accept_kernel(const KernelFact& fact,
                                      const std::shared_ptr<const Source>& source);
   void settle(Attempt& attempt, const std::shared_ptr<const Kernel>& kernel);
-  void give_up(Attempt& attempt, const std::string& why);
   void reward(const Attempt& attempt, const Kernel& kernel);
   void unusable(const std::string& what);
   void stop(const llm::Failure& failure);

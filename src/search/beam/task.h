@@ -56,7 +56,6 @@ struct Done {
   std::string outcome;                 // "ok", "refused", "too_long", or llm::fault_name
   std::optional<llm::Failure> stop{};  // asking again cannot help
   std::string model;                   // of the last answer; empty: none came
-  int64_t questions = 0;
   double usd = 0;
 
   [[nodiscard]] std::string name() const { return task->name(); }

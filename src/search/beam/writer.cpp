@@ -87,7 +87,6 @@ agent::Fill Writer::fill_of(const Task& task) const {
 }
 
 bool Writer::ask(const llm::Request& request, Done& done, std::string& answer) const {
-  ++done.questions;
   auto reply = provider_.ask(request);
   if (!reply) {
     done.outcome = llm::fault_name(reply.error().fault);
