@@ -188,4 +188,21 @@ bool bool_or(const json& object, std::string_view key, bool fallback) {
   return found && found->is_boolean() ? found->get<bool>() : fallback;
 }
 
+std::vector<std::string> strings_of(const json& object, std::string_view key) {
+  std::vector<std::string> out;
+  const json* found = find_member(object, key);
+  if (found == nullptr || !found->is_array()) return out;
+  for (const auto& item : *found)
+    if (item.is_string()) out.push_back(item.get<std::string>());
+  return out;
+}
+std::vector<int64_t> ints_of(const json& object, std::string_view key) {
+  std::vector<int64_t> out;
+  const json* found = find_member(object, key);
+  if (found == nullptr || !found->is_array()) return out;
+  for (const auto& item : *found)
+    if (item.is_number_integer()) out.push_back(item.get<int64_t>());
+  return out;
+}
+
 }  // namespace sculler

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -52,6 +53,10 @@ namespace sculler {
 [[nodiscard]] int64_t int_or(const nlohmann::json& object, std::string_view key, int64_t fallback);
 [[nodiscard]] double number_or(const nlohmann::json& object, std::string_view key, double fallback);
 [[nodiscard]] bool bool_or(const nlohmann::json& object, std::string_view key, bool fallback);
+// The strings, or the whole numbers, of an array; none where the key is missing or of another type.
+[[nodiscard]] std::vector<std::string> strings_of(const nlohmann::json& object,
+                                                  std::string_view key);
+[[nodiscard]] std::vector<int64_t> ints_of(const nlohmann::json& object, std::string_view key);
 // Null where it is missing or null.
 [[nodiscard]] const nlohmann::json* find_member(const nlohmann::json& object, std::string_view key);
 

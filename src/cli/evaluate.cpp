@@ -56,21 +56,16 @@ std::string report(const search::Candidate& candidate, const search::Verdict& v,
                        number_or(*profile, "gflop_s", 0));
     const auto* remarks = find_member(*profile, "remarks");
     if (remarks != nullptr && remarks->is_array() && show_profile) {
-      for (const auto& remark : *remarks) {
-        if (remark.is_string())
-          out += fmt::format("\nloop    {}", printable(remark.get<std::string>()));
-      }
+      for (const auto& remark : strings_of(*profile, "remarks"))
+        out += fmt::format("\nloop    {}", printable(remark));
       if (const auto* facts = find_member(json, "facts"); facts != nullptr && facts->is_object()) {
         for (const char* name : {"vector_bits", "vector_spills"})
           out += fmt::format("\nfact    {} {}", name, int_or(*facts, name, 0));
       }
     }
   }
-  if (const auto* notes = find_member(json, "notes"); notes != nullptr && notes->is_array()) {
-    for (const auto& note : *notes) {
-      if (note.is_string()) out += fmt::format("\nnote    {}", printable(note.get<std::string>()));
-    }
-  }
+  for (const auto& note : strings_of(json, "notes"))
+    out += fmt::format("\nnote    {}", printable(note));
   return out + fmt::format("\nheld by {}", v.containment.empty() ? "not said" : v.containment);
 }
 

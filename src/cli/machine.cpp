@@ -13,20 +13,6 @@
 #include "base/strings.h"
 
 namespace sculler::cli {
-namespace {
-
-std::vector<std::string> strings_of(const nlohmann::json& object, std::string_view key) {
-  std::vector<std::string> out;
-  if (const auto* found = find_member(object, key); found != nullptr && found->is_array()) {
-    for (const auto& item : *found) {
-      if (item.is_string()) out.push_back(item.get<std::string>());
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
 std::vector<std::pair<std::string, std::string>> evaluator_environment() {
   auto env = env_subset({"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME",
                          "XDG_DATA_HOME", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH",

@@ -90,12 +90,7 @@ CompileOutcome from_object(const std::string& folder) {
       if (value.is_number_integer()) outcome.facts[name] = value.get<int64_t>();
     }
   }
-  if (const auto* remarks = find_member(*meta, "remarks");
-      remarks != nullptr && remarks->is_array()) {
-    for (const auto& remark : *remarks) {
-      if (remark.is_string()) outcome.remarks.push_back(remark.get<std::string>());
-    }
-  }
+  outcome.remarks = strings_of(*meta, "remarks");
   return outcome;
 }
 

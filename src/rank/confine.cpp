@@ -83,16 +83,6 @@ Status drop_root(uint32_t uid) {
   return {};
 }
 
-std::vector<std::string> strings_of(const json& object, std::string_view key) {
-  std::vector<std::string> out;
-  const auto* list = find_member(object, key);
-  if (list == nullptr || !list->is_array()) return out;
-  for (const auto& word : *list) {
-    if (word.is_string()) out.push_back(word.get<std::string>());
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string print_policy(const ConfinePolicy& p) {

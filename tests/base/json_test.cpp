@@ -39,6 +39,15 @@ TEST(Json, GettersNameTheKey) {
   EXPECT_EQ(string_or(*parsed, "n", "fallback"), "fallback");
 }
 
+TEST(Json, ListsGiveWhatFits) {
+  const auto parsed = parse_json(R"({"l":["a",1,null,"b",2,2.5],"n":3})", "x");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(strings_of(*parsed, "l"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(ints_of(*parsed, "l"), (std::vector<int64_t>{1, 2}));
+  EXPECT_TRUE(strings_of(*parsed, "n").empty());
+  EXPECT_TRUE(ints_of(*parsed, "missing").empty());
+}
+
 TEST(Json, DumpNeverThrows) { EXPECT_EQ(dump_json(nlohmann::json("a\xff")), "\"a\xEF\xBF\xBD\""); }
 
 }  // namespace

@@ -16,24 +16,6 @@ constexpr std::size_t kFailure = 600;
 
 std::string short_failure(const std::string& text) { return printable(shorten(text, kFailure)); }
 
-std::vector<int64_t> numbers(const nlohmann::json& fact, const char* key) {
-  std::vector<int64_t> out;
-  const auto* list = find_member(fact, key);
-  if (list == nullptr || !list->is_array()) return out;
-  for (const auto& number : *list)
-    if (number.is_number_integer()) out.push_back(number.get<int64_t>());
-  return out;
-}
-
-std::vector<std::string> words(const nlohmann::json& fact, const char* key) {
-  std::vector<std::string> out;
-  const auto* list = find_member(fact, key);
-  if (list == nullptr || !list->is_array()) return out;
-  for (const auto& word : *list)
-    if (word.is_string()) out.push_back(word.get<std::string>());
-  return out;
-}
-
 void read_fact(const std::string& kind, const nlohmann::json& fact, Facts& out) {
   const int64_t index = int_or(fact, "index", -1);
   if (kind == kRound) {
@@ -42,7 +24,7 @@ void read_fact(const std::string& kind, const nlohmann::json& fact, Facts& out) 
                     int_or(fact, "kernels", 0),
                     int_or(fact, "first_plan", 0),
                     int_or(fact, "first_kernel", 0),
-                    numbers(fact, "candidates")};
+                    ints_of(fact, "candidates")};
     out.rounds[index] = std::move(round);
   } else if (kind == kPlan) {
     out.plans[index] = {index,
@@ -50,7 +32,7 @@ void read_fact(const std::string& kind, const nlohmann::json& fact, Facts& out) 
                         string_or(fact, "failure", ""),
                         string_or(fact, "model", ""),
                         string_or(fact, "plan", ""),
-                        words(fact, "uses")};
+                        strings_of(fact, "uses")};
   } else if (kind == kKernel) {
     const int64_t fix = int_or(fact, "fix", 0);
     out.kernels[{index, fix}] = {index,

@@ -90,11 +90,7 @@ Result<Journal::State> Journal::read() {
       d.parent = int_or(*fact, "parent", 0);
       d.partner = int_or(*fact, "partner", 0);
       d.blocks = static_cast<uint64_t>(int_or(*fact, "blocks", 0));
-      if (const auto* list = find_member(*fact, "inspirations");
-          list != nullptr && list->is_array()) {
-        for (const auto& id : *list)
-          if (id.is_number_integer()) d.inspirations.push_back(id.get<int64_t>());
-      }
+      d.inspirations = ints_of(*fact, "inspirations");
     } else if (kind == kAnswered) {
       Decided& d = proposals[index];
       d.index = index;
