@@ -56,7 +56,7 @@ Result<Asking> open_beam(const App& app, const std::string& folder, const Settin
   auto models = open_models(app, settings, folder);
   if (!models) return fail(models.error());
   out.models = std::move(*models);
-  search::beam::BeamRun run;
+  search::beam::BeamRun run{asking_run(settings, out.models, std::move(note))};
   if (!beam->shared.empty()) {
     auto memory = store::SharedMemory::open(beam->shared, app.clock);
     if (!memory) return fail(memory.error());
@@ -64,13 +64,8 @@ Result<Asking> open_beam(const App& app, const std::string& folder, const Settin
     run.shared = out.memory.get();
     run.name = sha256_hex(folder).substr(0, 16);
   }
-  run.seed = static_cast<uint64_t>(settings.seed);
-  run.budget = settings.candidates;
-  run.calls = settings.llm.parallel;
   run.task = plan.task.name;
   run.target = plan.target;
-  run.note = std::move(note);
-  run.tape = out.models.tape.get();
   auto strategy =
       std::make_unique<search::beam::Beam>(std::move(seeds), std::move(*beam), std::move(run),
                                            *out.models.provider, std::move(*brief), store);

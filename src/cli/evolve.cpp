@@ -192,6 +192,17 @@ Result<search::Brief> open_brief(const App& app, const Settings& settings, const
   return brief;
 }
 
+search::AskingRun asking_run(const Settings& settings, const Models& models,
+                             std::function<void(const std::string&)> note) {
+  search::AskingRun out;
+  out.seed = static_cast<uint64_t>(settings.seed);
+  out.budget = settings.candidates;
+  out.calls = settings.llm.parallel;
+  out.note = std::move(note);
+  out.tape = models.tape.get();
+  return out;
+}
+
 Result<Asking> open_evolution(const App& app, const std::string& folder, const Settings& settings,
                               const Plan& plan,
                               std::vector<std::shared_ptr<const search::Source>> seeds,
@@ -204,12 +215,7 @@ Result<Asking> open_evolution(const App& app, const std::string& folder, const S
   auto models = open_models(app, settings, folder);
   if (!models) return fail(models.error());
   out.models = std::move(*models);
-  search::EvolveRun run;
-  run.seed = static_cast<uint64_t>(settings.seed);
-  run.budget = settings.candidates;
-  run.calls = settings.llm.parallel;
-  run.note = std::move(note);
-  run.tape = out.models.tape.get();
+  auto run = asking_run(settings, out.models, std::move(note));
   auto strategy =
       std::make_unique<search::Evolve>(std::move(seeds), std::move(*evolve), std::move(run),
                                        *out.models.provider, std::move(*brief), store);

@@ -36,6 +36,9 @@ struct Asking {
   std::unique_ptr<store::SharedMemory> memory;
   std::unique_ptr<search::Strategy> strategy;
 };
+// What a strategy is told of the run that asks `models`.
+[[nodiscard]] search::AskingRun asking_run(const Settings& settings, const Models& models,
+                                           std::function<void(const std::string&)> note);
 // In a run folder whose store is open. `note` gets a line about proposals without a candidate.
 [[nodiscard]] Result<Asking> open_evolution(
     const App& app, const std::string& folder, const Settings& settings, const Plan& plan,

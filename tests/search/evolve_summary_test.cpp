@@ -53,7 +53,7 @@ TEST(EvolveSummary, OneAtATimeHoweverLongItTakes) {
   });
   FakeEvaluator evaluator(toy_verdict);
   std::vector<std::string> notes;
-  EvolveRun around;
+  AskingRun around;
   around.budget = settings.budget;
   around.calls = 8;
   around.note = [&](const std::string& text) { notes.push_back(text); };

@@ -32,7 +32,7 @@ class EvolveTest : public ::testing::Test {
   }
 
   Result<Summary> run(llm::Provider& provider, Evaluator& evaluator, llm::Tape* tape = nullptr) {
-    EvolveRun around;
+    AskingRun around;
     around.seed = 1;
     around.budget = settings_.budget;
     around.calls = calls_;

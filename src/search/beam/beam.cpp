@@ -34,8 +34,7 @@ Beam::Beam(std::vector<std::shared_ptr<const Source>> seeds, BeamSettings settin
       store_(store),
       writer_(std::make_unique<Writer>(provider, settings_, std::move(brief))),
       memory_(static_cast<std::size_t>(settings_.expn), settings_.faithful) {
-  if (settings_.calls > 0) run_.calls = settings_.calls;
-  run_.calls = std::clamp<int64_t>(run_.calls, 1, 1024);
+  run_.calls = calls_of(settings_.calls, run_);
   pool_ = std::make_unique<Pool<Task, Done>>(
       static_cast<std::size_t>(run_.calls),
       [this](std::shared_ptr<const Task> task) { return writer_->carry_out(std::move(task)); });
@@ -342,8 +341,7 @@ void Beam::reward(const Attempt& a, const Kernel& kernel) {
   if (a.model.empty()) return;
   double worth = 0;
   const Kernel& before = *planned_of(a).candidate;
-  if (kernel.right && before.speed > 0)
-    worth = 0.25 + 0.75 * std::clamp((kernel.speed / before.speed - 0.9) / 0.2, 0.0, 1.0);
+  if (kernel.right && before.speed > 0) worth = worth_of(kernel.speed / before.speed);
   provider_.reward(a.model, worth);
 }
 
@@ -409,10 +407,7 @@ void Beam::end(std::string why) {
 void Beam::stop(const llm::Failure& failure) {
   if (!stopped_by_) {
     stopped_by_ = failure.error;
-    why_ = failure.fault == llm::Fault::kBudget     ? "the models' budget"
-           : failure.fault == llm::Fault::kDown     ? "models that are down"
-           : failure.fault == llm::Fault::kMismatch ? "a cassette of another run"
-                                                    : "models that cannot be asked";
+    why_ = why_of(failure.fault);
   }
   end(why_);
 }

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,8 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/provider.h"
-#include "llm/tape.h"
+#include "search/asking.h"
 #include "search/beam/facts.h"
 #include "search/beam/memory.h"
 #include "search/beam/selection.h"
@@ -27,14 +25,8 @@
 
 namespace sculler::search::beam {
 
-struct BeamRun {
-  uint64_t seed = 1;
-  int64_t budget = 0;            // candidates, seeds included; 0: no bound
-  int64_t calls = 8;             // questions at once where the settings say 0
-  std::string task{}, target{};  // names, for the memory
-  // One line about a round, a plan, an item of the memory; may be empty.
-  std::function<void(const std::string&)> note{};
-  llm::Tape* tape = nullptr;              // null: neither recorded nor replayed
+struct BeamRun : AskingRun {
+  std::string task{}, target{};           // names, for the memory
   store::SharedMemory* shared = nullptr;  // null: nothing is taken over or handed on
   std::string name{};                     // of the run, for it
 };

@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::size_t kHistory = 8, kSummaryHistory = 40;
 
-int64_t calls_of(const EvolveSettings& settings, const EvolveRun& run) {
-  return std::clamp<int64_t>(settings.calls > 0 ? settings.calls : run.calls, 1, 1024);
-}
-
 // Some of the bits of a mask, neither none nor all; 0 where it has fewer than two.
 uint64_t some_of(uint64_t mask, Random& random) {
   std::vector<uint64_t> bits;
@@ -37,7 +33,7 @@ uint64_t some_of(uint64_t mask, Random& random) {
 }  // namespace
 
 Evolve::Evolve(std::vector<std::shared_ptr<const Source>> seeds, EvolveSettings settings,
-               EvolveRun run, llm::Provider& provider, Brief brief, store::Store& store)
+               AskingRun run, llm::Provider& provider, Brief brief, store::Store& store)
     : settings_(std::move(settings)),
       run_(std::move(run)),
       provider_(provider),
@@ -45,7 +41,7 @@ Evolve::Evolve(std::vector<std::shared_ptr<const Source>> seeds, EvolveSettings 
       journal_(store),
       proposer_(std::make_unique<Proposer>(provider, settings_, std::move(brief))),
       population_(static_cast<int>(settings_.islands), settings_.archive, settings_.lambda) {
-  run_.calls = calls_of(settings_, run_);
+  run_.calls = calls_of(settings_.calls, run_);
   pool_ = std::make_unique<Pool<Proposal, Made>>(
       static_cast<std::size_t>(run_.calls),
       [this](std::shared_ptr<const Proposal> proposal) { return proposer_->make(proposal); });
@@ -381,7 +377,7 @@ void Evolve::reward(const Born& born, double score) {
   if (score > 0) {
     const Member* parent = population_.find(born.parent);
     const double before = parent != nullptr && parent->score > 0 ? parent->score : score;
-    worth = 0.25 + 0.75 * std::clamp((score / before - 0.9) / 0.2, 0.0, 1.0);
+    worth = worth_of(score / before);
   }
   provider_.reward(born.model, worth);
 }
@@ -454,10 +450,7 @@ void Evolve::stop(const llm::Failure& failure) {
   stopping_ = true;
   if (stopped_by_) return;
   stopped_by_ = failure.error;
-  why_ = failure.fault == llm::Fault::kBudget     ? "the models' budget"
-         : failure.fault == llm::Fault::kDown     ? "models that are down"
-         : failure.fault == llm::Fault::kMismatch ? "a cassette of another run"
-                                                  : "models that cannot be asked";
+  why_ = why_of(failure.fault);
 }
 
 Result<bool> Evolve::take(int64_t timeout_ms, std::string_view name) {

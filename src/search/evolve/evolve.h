@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,8 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "llm/provider.h"
-#include "llm/tape.h"
+#include "search/asking.h"
 #include "search/evolve/journal.h"
 #include "search/evolve/population.h"
 #include "search/evolve/proposer.h"
@@ -23,18 +21,9 @@
 
 namespace sculler::search {
 
-struct EvolveRun {
-  uint64_t seed = 1;
-  int64_t budget = 0;  // candidates, seeds included; 0: no bound
-  int64_t calls = 8;   // proposals at once where the settings say 0
-  // One line about a proposal that gave no candidate, a summary, a migration; may be empty.
-  std::function<void(const std::string&)> note{};
-  llm::Tape* tape = nullptr;  // null: neither recorded nor replayed
-};
-
 class Evolve final : public Strategy {
  public:
-  Evolve(std::vector<std::shared_ptr<const Source>> seeds, EvolveSettings settings, EvolveRun run,
+  Evolve(std::vector<std::shared_ptr<const Source>> seeds, EvolveSettings settings, AskingRun run,
          llm::Provider& provider, Brief brief, store::Store& store);
   ~Evolve() override;
 
@@ -85,7 +74,7 @@ class Evolve final : public Strategy {
   void deal_seeds();
 
   EvolveSettings settings_;
-  EvolveRun run_;
+  AskingRun run_;
   llm::Provider& provider_;
   store::Store& store_;
   Journal journal_;
