@@ -75,9 +75,10 @@ void Beam::note(const std::string& text) const {
   if (run_.note) run_.note(text);
 }
 
-bool Beam::room() const {
-  return run_.budget <= 0 ||
-         static_cast<int64_t>(seeds_.size() + known_.size()) + candidates_ + writing_ < run_.budget;
+int64_t Beam::room() const {
+  if (run_.budget <= 0) return INT64_MAX;
+  const auto taken = static_cast<int64_t>(seeds_.size() + known_.size()) + candidates_ + writing_;
+  return std::max<int64_t>(0, run_.budget - taken);
 }
 
 std::vector<Candidate> Beam::propose(std::size_t limit) {
@@ -154,12 +155,12 @@ Status Beam::issue() {
     bool known = false;
     if (auto ok = answer_known(*task, known); !ok) return ok;
     if (known) continue;
-    if (program && !room()) {
+    if (program && room() == 0) {
       attempt(task->index).over = true;
       continue;
     }
     // A plan that no program can follow is not paid for.
-    if (task->kind == Task::Kind::kPlan && !room()) {
+    if (task->kind == Task::Kind::kPlan && room() == 0) {
       planned(task->index).answered = true;
       continue;
     }

@@ -47,7 +47,7 @@ class Beam final : public Strategy {
   [[nodiscard]] Status advance() override;
   [[nodiscard]] bool waiting() const override { return asked_ > 0; }
   [[nodiscard]] bool settling() const override {
-    return phase_ == Phase::kLessons || (phase_ == Phase::kRound && !room());
+    return phase_ == Phase::kLessons || (phase_ == Phase::kRound && room() == 0);
   }
   [[nodiscard]] Result<bool> take(int64_t timeout_ms, std::string_view name) override;
   [[nodiscard]] int wake_fd() const override { return pool_->wake_fd(); }
@@ -96,7 +96,9 @@ class Beam final : public Strategy {
   void stop(const llm::Failure& failure);
   void end(std::string why);
   void note(const std::string& text) const;
-  [[nodiscard]] bool room() const;  // for one more candidate
+  // Candidates that the budget takes beside those that are asked for; without a bound as many as
+  // can be counted.
+  [[nodiscard]] int64_t room() const;
   [[nodiscard]] Attempt& attempt(int64_t index);
   [[nodiscard]] Planned& planned(int64_t index);
   [[nodiscard]] Planned& planned_of(const Attempt& attempt);

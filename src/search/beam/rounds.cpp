@@ -122,11 +122,9 @@ std::vector<std::shared_ptr<const Kernel>> Beam::slots(RoundFact& fact) {
   fact.round = round_;
   fact.kernels = settings_.kernels;
   fact.plans = static_cast<int64_t>(n) * settings_.plans;
-  if (run_.budget > 0) {
-    const int64_t left =
-        std::max<int64_t>(0, run_.budget - static_cast<int64_t>(seeds_.size()) - candidates_);
-    fact.plans = std::min(fact.plans, (left + fact.kernels - 1) / fact.kernels);
-  }
+  // So many that they can fill it, the last one perhaps in part.
+  const int64_t left = room();
+  fact.plans = std::min(fact.plans, left / fact.kernels + (left % fact.kernels > 0 ? 1 : 0));
   fact.first_plan = next_plan_;
   fact.first_kernel = next_kernel_;
   for (const auto& kernel : out) fact.candidates.push_back(kernel->program);
@@ -353,7 +351,7 @@ void Beam::end_lessons() {
     end("rounds");
     return;
   }
-  if (known_.empty() && !room()) {  // what an earlier life made has its part of the budget
+  if (known_.empty() && room() == 0) {  // what an earlier life made has its part of the budget
     end("budget");
     return;
   }
