@@ -208,9 +208,7 @@ void Run::timed_again(Elite elite, const std::string& text) {
   outcome.status = elite.verdict.status;
   outcome.score = elite.predicted;
   outcome.verdict = text;
-  // A machine that failed says nothing of the program.
-  const bool judged = outcome.status != "INTERNAL" && outcome.status != "UNSUPPORTED";
-  if (at != elites_.end() && judged) {
+  if (at != elites_.end() && judges_program(outcome.status)) {
     elite.candidate.measurement = 0;
     elite.confirmed = at->confirmed;
     elite.measured = at->measured;

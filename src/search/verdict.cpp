@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "base/status_words.h"
 #include "base/strings.h"
 
 namespace sculler::search {
@@ -19,6 +20,10 @@ std::optional<double> positive(const nlohmann::json& object, std::string_view ke
 }
 
 }  // namespace
+
+bool judges_program(std::string_view said) {
+  return said != status::kInternal && said != status::kUnsupported;
+}
 
 double lowest_ratio(const std::map<std::string, double>& ratios) {
   double out = 0;

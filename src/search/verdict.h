@@ -29,6 +29,10 @@ struct Verdict {
   [[nodiscard]] bool right() const { return status == "PASSED" || status == "AMBIGUOUS"; }
 };
 
+// Does a verdict of this status say something of the program? A machine that failed, or that has
+// not what the program asks for, does not.
+[[nodiscard]] bool judges_program(std::string_view status);
+
 // Over the best of them: the lowest ratio is what counts. 0 where there is none.
 [[nodiscard]] double lowest_ratio(const std::map<std::string, double>& ratios);
 

@@ -6,6 +6,7 @@
 
 #include "agent/evidence.h"
 #include "agent/fence.h"
+#include "base/status_words.h"
 #include "base/strings.h"
 #include "search/kept.h"
 #include "search/verdict.h"
@@ -16,13 +17,7 @@ namespace {
 constexpr std::size_t kEvidence = 6000;
 
 // What a repair can mend: not the machine, not a feature that is not there, not a deceit.
-bool can_be_mended(const std::string& status) {
-  return status != "INTERNAL" && status != "UNSUPPORTED" && status != "CHEAT";
-}
-
-bool can_be_judged(const std::string& status) {
-  return status != "INTERNAL" && status != "UNSUPPORTED";
-}
+bool can_be_mended(std::string_view said) { return judges_program(said) && said != status::kCheat; }
 
 }  // namespace
 
@@ -319,9 +314,9 @@ void Beam::settle(Attempt& a, const std::shared_ptr<const Kernel>& kernel) {
     return;
   }
   const auto verdict = parse_verdict(*kernel->verdict, "verdict");
-  const std::string status = verdict ? verdict->status : std::string("INTERNAL");
-  a.timed_out = status == "TIMEOUT";
-  if (a.fix >= settings_.fixes || !can_be_mended(status) || stopping_) {
+  const std::string said = verdict ? verdict->status : status::kInternal;
+  a.timed_out = said == status::kTimeout;
+  if (a.fix >= settings_.fixes || !can_be_mended(said) || stopping_) {
     a.over = true;
     return;
   }
@@ -381,8 +376,7 @@ void Beam::told(const Outcome& o) {
   const auto kernel = kernel_of(o);
   if (o.candidate.measurement > 0) {
     if (owed_ > 0) --owed_;
-    // A machine that failed says nothing of the program.
-    if (o.passed || can_be_judged(o.status)) kernels_[o.program] = kernel;
+    if (judges_program(o.status)) kernels_[o.program] = kernel;
     return;
   }
   kernels_[o.program] = kernel;
