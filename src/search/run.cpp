@@ -14,6 +14,18 @@ namespace {
 constexpr std::size_t kElites = 8;
 constexpr double kBetter = 1.005;
 
+// What its strategy is told; `text`, the evaluator's line, must outlive it.
+Outcome outcome_of(const Elite& elite, const std::string& text) {
+  Outcome out;
+  out.program = elite.program;
+  out.candidate = elite.candidate;
+  out.passed = elite.verdict.right();
+  out.status = elite.verdict.status;
+  out.score = elite.predicted;
+  out.verdict = text;
+  return out;
+}
+
 }  // namespace
 
 Run::Run(store::Store& store, Files& files, Clock& clock, Evaluator& evaluator, Strategy& strategy,
@@ -148,32 +160,29 @@ Status Run::consider(const Flight& flight, const Verdict& verdict, const std::st
   if (verdict.right()) {
     ++summary_.tally.passed;
     if (elites_.empty() || elite.score > elites_[0].score * kBetter) since_better_ = 0;
-    const auto at =
-        std::upper_bound(elites_.begin(), elites_.end(), elite.score,
-                         [](double score, const Elite& other) { return score > other.score; });
-    if (elites_.size() < kElites || at != elites_.end()) {
-      elite.verdict_text = text;
-      elites_.insert(at, elite);
-      if (elites_.size() > kElites) elites_.pop_back();
-    }
+    elite.verdict_text = text;
+    place(elite);
     summary_.tally.best = elites_[0].candidate.label();
     summary_.tally.best_us = elites_[0].verdict.latency_us;
   }
-  Outcome outcome;
-  outcome.program = flight.program;
-  outcome.candidate = candidate;
-  outcome.passed = verdict.right();
-  outcome.status = verdict.status;
-  outcome.score = elite.predicted;
-  outcome.verdict = text;
-  strategy_.told(outcome);
+  strategy_.told(outcome_of(elite, text));
   if (batches == nullptr) return {};
   batches->evaluated();
-  if (outcome.passed) {
+  if (verdict.right()) {
     batches->passed(flight.program, candidate, elite.predicted);
     return known_measurement(flight.program, candidate, elite.predicted);
   }
   return {};
+}
+
+// Among the elites, where it is good enough.
+void Run::place(Elite elite) {
+  const auto at =
+      std::upper_bound(elites_.begin(), elites_.end(), elite.score,
+                       [](double score, const Elite& other) { return score > other.score; });
+  if (elites_.size() >= kElites && at == elites_.end()) return;
+  elites_.insert(at, std::move(elite));
+  if (elites_.size() > kElites) elites_.pop_back();
 }
 
 // An elite that its strategy had tried on fresh seeds, in the middle of the run.
@@ -185,13 +194,8 @@ void Run::confirmed(const Elite& elite, const std::string& text) {
     else elites_.erase(at);
   }
   if (batches != nullptr && !elite.confirmed) batches->failed(elite.program);
-  Outcome outcome;
-  outcome.program = elite.program;
-  outcome.candidate = elite.candidate;
-  outcome.passed = elite.confirmed;
-  outcome.status = elite.verdict.status;
+  Outcome outcome = outcome_of(elite, text);
   outcome.score = elite.verdict.latency_us ? elite.predicted : 0;
-  outcome.verdict = text;
   outcome.confirmation = true;
   strategy_.told(outcome);
 }
@@ -201,25 +205,14 @@ void Run::timed_again(Elite elite, const std::string& text) {
   const auto at = std::find_if(elites_.begin(), elites_.end(),
                                [&](const Elite& other) { return other.program == elite.program; });
   elite.verdict_text = text;
-  Outcome outcome;
-  outcome.program = elite.program;
-  outcome.candidate = elite.candidate;
-  outcome.passed = elite.verdict.right();
-  outcome.status = elite.verdict.status;
-  outcome.score = elite.predicted;
-  outcome.verdict = text;
+  const Outcome outcome = outcome_of(elite, text);
   if (at != elites_.end() && judges_program(outcome.status)) {
     elite.candidate.measurement = 0;
     elite.confirmed = at->confirmed;
     elite.measured = at->measured;
     elite.measured_text = at->measured_text;
     elites_.erase(at);
-    if (elite.verdict.right()) {
-      const auto to =
-          std::upper_bound(elites_.begin(), elites_.end(), elite.score,
-                           [](double score, const Elite& other) { return score > other.score; });
-      elites_.insert(to, std::move(elite));
-    }
+    if (elite.verdict.right()) place(std::move(elite));
     summary_.tally.best = elites_.empty() ? std::string() : elites_[0].candidate.label();
     summary_.tally.best_us = elites_.empty() ? std::nullopt : elites_[0].verdict.latency_us;
   }

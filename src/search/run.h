@@ -105,6 +105,7 @@ class Run {
   void rank_again();
   [[nodiscard]] Status keep_measured();
   void confirmed(const Elite& elite, const std::string& text);
+  void place(Elite elite);
   void timed_again(Elite elite, const std::string& text);
   [[nodiscard]] Status consider(const Flight& flight, const Verdict& verdict,
                                 const std::string& text);
