@@ -79,9 +79,7 @@ Status Beam::end_timing() {
     if (kernel->right) fresh.push_back(sample_of(*kernel));
     else note(fmt::format("program {} did not pass again: {}", sample.program, kernel->line));
   }
-  std::stable_sort(fresh.begin(), fresh.end(),
-                   [](const Sample& a, const Sample& b) { return a.speed > b.speed; });
-  beam_ = std::move(fresh);
+  beam_ = next_beam(fresh, {}, settings_);
   if (beam_.empty()) {
     end("no program passed again");
     return {};
@@ -184,6 +182,8 @@ Status Beam::begin_round() {
 // that there is something to evaluate early.
 void Beam::begin_attempts(Planned& planned) {
   const int64_t first = fact_.first_kernel + (planned.index - fact_.first_plan) * fact_.kernels;
+  const std::string profile =
+      shuffled_profile(profile_of(*planned.candidate), run_.seed, planned.index);
   std::vector<std::shared_ptr<const Task>> tasks;
   for (int64_t k = 0; k < fact_.kernels; ++k) {
     Attempt attempt;
@@ -193,7 +193,7 @@ void Beam::begin_attempts(Planned& planned) {
     task->kind = Task::Kind::kKernel;
     task->index = first + k;
     task->program = planned.candidate;
-    task->profile = shuffled_profile(profile_of(*planned.candidate), run_.seed, planned.index);
+    task->profile = profile;
     task->plan = planned.plan;
     tasks.push_back(std::move(task));
   }
@@ -277,10 +277,7 @@ void Beam::close_round() {
                                     : fmt::format("{:.3f} times as fast", gain),
                     in_short(planned.plan)));
   }
-  if (!settings_.sampling) {
-    std::vector<Sample> before = beam_;
-    beam_ = next_beam(before, all, settings_);
-  }
+  if (!settings_.sampling) beam_ = next_beam(beam_, all, settings_);
   for (auto at = facts_.kernels.lower_bound({fact_.first_kernel, 0});
        at != facts_.kernels.end() && at->first.first < next_kernel_; ++at)
     known_.erase(at->second.program);
