@@ -52,15 +52,11 @@ bool prescribes(std::string_view event) {
 std::string_view diagnosis_schema() { return kSchema; }
 
 Result<Diagnosis> parse_diagnosis(std::string_view answer, std::string_view evidence) {
-  constexpr std::size_t kMost = std::size_t{1} << 20;
   const auto no = [](std::string message, std::string cure) {
     return fail(Error{ErrorCode::kModel, std::move(message), "diagnosis", {}, std::move(cure)});
   };
-  auto parsed = parse_json(answer, "diagnosis", kMost);
+  auto parsed = llm::parse_by_schema(kSchema, answer, "diagnosis");
   if (!parsed) return fail(parsed.error());
-  auto schema = parse_json(kSchema, "schema");
-  if (!schema) return fail(schema.error());
-  if (auto ok = llm::check_schema(*schema, *parsed); !ok) return fail(ok.error());
   Diagnosis out;
   out.category = string_or(*parsed, "category", "other");
   for (const auto& place : parsed->at("where")) {
@@ -71,12 +67,7 @@ Result<Diagnosis> parse_diagnosis(std::string_view answer, std::string_view evid
     one.rank = static_cast<int>(int_or(place, "rank", -1));
     out.where.push_back(std::move(one));
   }
-  const std::string said = plain_blanks(evidence);
-  for (const auto& quote : parsed->at("evidence")) {
-    const std::string text = plain_blanks(quote.get_ref<const std::string&>());
-    if (text.empty() || said.find(text) == std::string::npos) ++out.cut;
-    else out.evidence.push_back(text);
-  }
+  out.evidence = quotes_of(parsed->at("evidence"), evidence, out.cut);
   if (out.evidence.empty())
     return no("it quotes nothing that the evaluator said", "quote the evidence word by word");
   for (const auto& event : parsed->at("events")) {

@@ -31,12 +31,8 @@ std::string segment_of(const std::string& text, const std::string& program, int&
 std::string_view lesson_schema() { return kSchema; }
 
 Result<Lesson> parse_lesson(std::string_view answer, std::string_view slow, std::string_view fast) {
-  constexpr std::size_t kMost = std::size_t{1} << 20;
-  auto parsed = parse_json(answer, "lesson", kMost);
+  auto parsed = llm::parse_by_schema(kSchema, answer, "lesson");
   if (!parsed) return fail(parsed.error());
-  auto schema = parse_json(kSchema, "schema");
-  if (!schema) return fail(schema.error());
-  if (auto ok = llm::check_schema(*schema, *parsed); !ok) return fail(ok.error());
   Lesson out;
   out.title = one_line(string_or(*parsed, "title", ""), 160);
   out.description = printable(trim(string_or(*parsed, "description", "")), true);

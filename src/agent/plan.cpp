@@ -26,20 +26,11 @@ constexpr std::string_view kSchema =
 std::string_view plan_schema() { return kSchema; }
 
 Result<Plan> parse_plan(std::string_view answer, std::string_view profile, std::size_t n_items) {
-  constexpr std::size_t kMost = std::size_t{1} << 20;
-  auto parsed = parse_json(answer, "plan", kMost);
+  auto parsed = llm::parse_by_schema(kSchema, answer, "plan");
   if (!parsed) return fail(parsed.error());
-  auto schema = parse_json(kSchema, "schema");
-  if (!schema) return fail(schema.error());
-  if (auto ok = llm::check_schema(*schema, *parsed); !ok) return fail(ok.error());
   Plan out;
   out.bottleneck = one_line(string_or(*parsed, "bottleneck", ""), 300);
-  const std::string measured = plain_blanks(profile);
-  for (const auto& quote : parsed->at("evidence")) {
-    const std::string text = plain_blanks(quote.get_ref<const std::string&>());
-    if (text.empty() || measured.find(text) == std::string::npos) ++out.cut;
-    else out.evidence.push_back(text);
-  }
+  out.evidence = quotes_of(parsed->at("evidence"), profile, out.cut);
   if (out.evidence.empty()) {
     return fail(Error{ErrorCode::kModel, "it quotes nothing of the profile", "plan", "evidence",
                       "quote the line of the profile that the step is meant to change"});

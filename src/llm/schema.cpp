@@ -184,6 +184,17 @@ Result<json> find_json(std::string_view answer) {
 
 Status check_schema(const json& schema, const json& value) { return check(schema, value, "", 0); }
 
+Result<json> parse_by_schema(std::string_view schema, std::string_view answer,
+                             std::string_view what) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  auto value = parse_json(answer, what, kMost);
+  if (!value) return value;
+  auto form = parse_json(schema, "schema");
+  if (!form) return form;
+  if (auto ok = check_schema(*form, *value); !ok) return fail(ok.error());
+  return value;
+}
+
 Result<std::string> answer_by_schema(std::string_view schema, std::string_view answer) {
   auto form = parse_json(schema, "schema", std::size_t{1} << 20);
   if (!form) return fail(form.error());

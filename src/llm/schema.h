@@ -20,6 +20,12 @@ namespace sculler::llm {
 // is "at /path: what"; `key` is the path.
 [[nodiscard]] Status check_schema(const nlohmann::json& schema, const nlohmann::json& value);
 
+// The value where an answer is nothing else, at most a mebibyte, and fits; `what` is its name in
+// errors.
+[[nodiscard]] Result<nlohmann::json> parse_by_schema(std::string_view schema,
+                                                     std::string_view answer,
+                                                     std::string_view what);
+
 // find_json and check_schema; the value printed on one line.
 [[nodiscard]] Result<std::string> answer_by_schema(std::string_view schema,
                                                    std::string_view answer);
