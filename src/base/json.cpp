@@ -116,6 +116,14 @@ std::string pretty_json(const json& value) {
   return value.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
+json error_json(const Error& error) {
+  json object{{"error", error.message}, {"exit_code", static_cast<int>(error.code)}};
+  if (!error.file.empty()) object["file"] = error.file;
+  if (!error.key.empty()) object["key"] = error.key;
+  if (!error.cure.empty()) object["cure"] = error.cure;
+  return object;
+}
+
 Result<std::string> get_string(const json& object, std::string_view key, std::string_view origin) {
   auto found = need(object, key, origin, "a string");
   if (!found) return fail(found.error());

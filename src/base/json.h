@@ -29,6 +29,10 @@ namespace sculler {
 // Indented by two.
 [[nodiscard]] std::string pretty_json(const nlohmann::json& value);
 
+// What a program says of an error where --json was given: message, exit code, and what of file, key
+// and cure there is.
+[[nodiscard]] nlohmann::json error_json(const Error& error);
+
 // Required members of an object; the error names origin, key, what was expected and what was found.
 [[nodiscard]] Result<std::string> get_string(const nlohmann::json& object, std::string_view key,
                                              std::string_view origin);

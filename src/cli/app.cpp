@@ -16,11 +16,7 @@ int complain(const App& app, const Error& error) {
   if (app.json && app.answered) {
     // What went wrong stands in the object that is out already.
   } else if (app.json) {
-    nlohmann::json object{{"error", error.message}, {"exit_code", static_cast<int>(error.code)}};
-    if (!error.file.empty()) object["file"] = error.file;
-    if (!error.key.empty()) object["key"] = error.key;
-    if (!error.cure.empty()) object["cure"] = error.cure;
-    app.print(dump_json(object));
+    app.print(dump_json(error_json(error)));
   } else {
     const std::string text = fmt::format("sculler: {}\n", printable(error.text(), true));
     std::fputs(text.c_str(), app.err);

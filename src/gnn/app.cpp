@@ -13,11 +13,7 @@ namespace {
 
 int complain(const App& app, const Error& error) {
   if (app.json) {
-    nlohmann::json object{{"error", error.message}, {"exit_code", static_cast<int>(error.code)}};
-    if (!error.file.empty()) object["file"] = error.file;
-    if (!error.key.empty()) object["key"] = error.key;
-    if (!error.cure.empty()) object["cure"] = error.cure;
-    app.print(dump_json(object));
+    app.print(dump_json(error_json(error)));
   } else {
     std::fputs(("sculler-gnn: " + printable(error.text(), true) + "\n").c_str(), app.err);
   }
