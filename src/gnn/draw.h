@@ -4,15 +4,9 @@
 
 #include <cstdint>
 
-namespace sculler::gnn {
+#include "sculler/fill.h"
 
-inline uint64_t mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xBF58476D1CE4E5B9u;
-  x ^= x >> 27;
-  x *= 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
+namespace sculler::gnn {
 
 // What a draw is for, so that equal positions of different uses differ.
 enum class Use : uint64_t { kEdge = 1, kLabel, kEpoch, kNeighbour, kTrain, kPartition };
@@ -20,11 +14,11 @@ enum class Use : uint64_t { kEdge = 1, kLabel, kEpoch, kNeighbour, kTrain, kPart
 // 64 uniform bits of the position (a, b, c, d) of a use.
 inline uint64_t draw(uint64_t seed, Use use, uint64_t a, uint64_t b = 0, uint64_t c = 0,
                      uint64_t d = 0) {
-  uint64_t x = mix(seed + 0x9E3779B97F4A7C15u * static_cast<uint64_t>(use));
-  x = mix(x ^ (a + 0x9E3779B97F4A7C15u));
-  x = mix(x ^ (b + 0xD1B54A32D192ED03u));
-  x = mix(x ^ (c + 0x8CB92BA72F3D8DD7u));
-  return mix(x ^ (d + 0xAEF17502108EF2D9u));
+  uint64_t x = sculler_mix(seed + 0x9E3779B97F4A7C15u * static_cast<uint64_t>(use));
+  x = sculler_mix(x ^ (a + 0x9E3779B97F4A7C15u));
+  x = sculler_mix(x ^ (b + 0xD1B54A32D192ED03u));
+  x = sculler_mix(x ^ (c + 0x8CB92BA72F3D8DD7u));
+  return sculler_mix(x ^ (d + 0xAEF17502108EF2D9u));
 }
 
 // Uniform in [0, 1).

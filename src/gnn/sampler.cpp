@@ -47,7 +47,7 @@ std::vector<uint32_t> Sampler::nodes(std::span<const uint32_t> seeds, uint64_t e
       chosen.clear();
       const uint64_t where = draw(settings_.seed, Use::kNeighbour, epoch, minibatch, layer, v);
       for (uint64_t j = degree - fanout; j < degree; ++j) {
-        uint64_t place = below(mix(where + j * 0x9E3779B97F4A7C15u), j + 1);
+        uint64_t place = below(sculler_mix(where + j * 0x9E3779B97F4A7C15u), j + 1);
         if (std::find(chosen.begin(), chosen.end(), place) != chosen.end()) place = j;
         chosen.push_back(place);
         take(graph_.neighbours[begin + place]);
