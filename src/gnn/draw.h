@@ -2,7 +2,11 @@
 // and ranks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "sculler/fill.h"
 
@@ -27,6 +31,20 @@ inline double unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1
 inline uint64_t below(uint64_t bits, uint64_t bound) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<uint64_t>((Wide{bits} * bound) >> 64);
+}
+
+// The nodes in the order of drawn(node), which is computed once a node; by number where it is
+// equal.
+template <class Drawn>
+std::vector<uint32_t> shuffled(std::span<const uint32_t> nodes, Drawn&& drawn) {
+  std::vector<std::pair<uint64_t, uint32_t>> keyed;
+  keyed.reserve(nodes.size());
+  for (const uint32_t v : nodes) keyed.emplace_back(drawn(v), v);
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<uint32_t> out;
+  out.reserve(keyed.size());
+  for (const auto& [key, v] : keyed) out.push_back(v);
+  return out;
 }
 
 }  // namespace sculler::gnn

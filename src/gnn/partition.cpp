@@ -10,12 +10,9 @@ namespace {
 // Every node once, neighbours near each other; starts are drawn.
 std::vector<uint32_t> breadth_first(const Graph& graph, uint64_t seed) {
   const uint64_t n = graph.nodes();
-  std::vector<uint32_t> starts(n), order;
-  for (uint32_t v = 0; v < n; ++v) starts[v] = v;
-  std::sort(starts.begin(), starts.end(), [&](uint32_t a, uint32_t b) {
-    const uint64_t x = draw(seed, Use::kPartition, a), y = draw(seed, Use::kPartition, b);
-    return x != y ? x < y : a < b;
-  });
+  std::vector<uint32_t> all(n), order;
+  for (uint32_t v = 0; v < n; ++v) all[v] = v;
+  const auto starts = shuffled(all, [&](uint32_t v) { return draw(seed, Use::kPartition, v); });
   std::vector<bool> seen(n);
   order.reserve(n);
   size_t head = 0;

@@ -8,15 +8,12 @@ namespace sculler::gnn {
 
 std::vector<std::vector<uint32_t>> Sampler::epoch(std::span<const uint32_t> train,
                                                   uint64_t number) const {
-  std::vector<std::pair<uint64_t, uint32_t>> keyed;
-  keyed.reserve(train.size());
-  for (const uint32_t v : train)
-    keyed.emplace_back(draw(settings_.seed, Use::kEpoch, number, v), v);
-  std::sort(keyed.begin(), keyed.end());
+  const auto order =
+      shuffled(train, [&](uint32_t v) { return draw(settings_.seed, Use::kEpoch, number, v); });
   std::vector<std::vector<uint32_t>> out;
-  for (size_t i = 0; i < keyed.size(); ++i) {
+  for (size_t i = 0; i < order.size(); ++i) {
     if (i % settings_.batch == 0) out.emplace_back();
-    out.back().push_back(keyed[i].second);
+    out.back().push_back(order[i]);
   }
   return out;
 }
