@@ -65,6 +65,20 @@ Graph rmat(uint32_t scale, uint32_t edge_factor, uint64_t seed) {
   return graph_of(nodes, edges);
 }
 
+namespace {
+
+// `sums`: the sum of the weights up to each.
+void add_weight(std::vector<double>& sums, double weight) {
+  sums.push_back((sums.empty() ? 0.0 : sums.back()) + weight);
+}
+// Which of them the bits choose, each by its weight.
+size_t chosen(const std::vector<double>& sums, uint64_t bits) {
+  const auto at = std::upper_bound(sums.begin(), sums.end(), unit(bits) * sums.back());
+  return static_cast<size_t>(std::min(at, sums.end() - 1) - sums.begin());
+}
+
+}  // namespace
+
 Graph block_model(const BlockModel& model, uint64_t seed) {
   const uint64_t n = model.nodes;
   std::vector<uint32_t> label(n);
@@ -75,23 +89,14 @@ Graph block_model(const BlockModel& model, uint64_t seed) {
     label[v] = static_cast<uint32_t>(below(draw(seed, Use::kLabel, v), model.classes));
     const double u = unit(draw(seed, Use::kLabel, v, 1));
     const double weight = std::min(most, std::pow(1 - u, -1 / 1.5));
-    auto& s = sums[label[v]];
-    s.push_back((s.empty() ? 0.0 : s.back()) + weight);
+    add_weight(sums[label[v]], weight);
     members[label[v]].push_back(v);
   }
-  const auto member = [&](uint32_t c, uint64_t bits) {
-    const auto& s = sums[c];
-    const auto at = std::upper_bound(s.begin(), s.end(), unit(bits) * s.back());
-    return members[c][static_cast<size_t>(std::min(at, s.end() - 1) - s.begin())];
-  };
+  const auto member = [&](uint32_t c, uint64_t bits) { return members[c][chosen(sums[c], bits)]; };
   std::vector<double> class_sums;  // classes are chosen by their weight
-  for (const auto& s : sums)
-    class_sums.push_back((class_sums.empty() ? 0.0 : class_sums.back()) +
-                         (s.empty() ? 0.0 : s.back()));
+  for (const auto& s : sums) add_weight(class_sums, s.empty() ? 0.0 : s.back());
   const auto any_class = [&](uint64_t bits) {
-    const auto at =
-        std::upper_bound(class_sums.begin(), class_sums.end(), unit(bits) * class_sums.back());
-    return static_cast<uint32_t>(std::min(at, class_sums.end() - 1) - class_sums.begin());
+    return static_cast<uint32_t>(chosen(class_sums, bits));
   };
   std::vector<Edge> edges;
   if (n > 0) edges.resize(static_cast<size_t>(model.degree / 2 * static_cast<double>(n)));
