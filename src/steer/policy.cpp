@@ -1,8 +1,6 @@
 #include "steer/policy.h"
 
-#include <charconv>
-#include <optional>
-
+#include "base/strings.h"
 #include "steer/policies/policies.h"
 
 namespace sculler::steer {
@@ -33,14 +31,6 @@ tl::unexpected<Error> bad(std::string_view specification, std::string message) {
       {ErrorCode::kUsage, std::move(message), {}, "policy " + std::string(specification), {}});
 }
 
-template <class T>
-std::optional<T> number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 }  // namespace
 
 std::span<const PolicyName> policy_names() { return kNames; }
@@ -64,7 +54,7 @@ Result<std::unique_ptr<Policy>> make_policy(std::string_view specification, uint
   if (name == "free") {
     double decay = 1;
     if (given) {
-      const auto value = number<double>(text);
+      const auto value = parse_double(text);
       if (!value || !(*value >= 0.01 && *value <= 1))
         return bad(specification, "the decay must be a number from 0.01 to 1");
       decay = *value;
@@ -73,10 +63,10 @@ Result<std::unique_ptr<Policy>> make_policy(std::string_view specification, uint
   }
   uint64_t count = name == "massivegnn" ? 32 : name == "known" ? 64 : 0;
   if (given) {
-    const auto value = number<uint64_t>(text);
-    if (!value || *value == 0 || *value > 1'000'000'000)
+    const auto value = parse_int(text);
+    if (!value || *value < 1 || *value > 1'000'000'000)
       return bad(specification, "the number must be a whole one from 1 to 1000000000");
-    count = *value;
+    count = static_cast<uint64_t>(*value);
   }
   if (name == "massivegnn") return make_scores(capacity, count, count, knobs);
   if (name == "rudder") return make_scores(capacity, count, 1, knobs);

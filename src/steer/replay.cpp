@@ -1,7 +1,8 @@
 #include "steer/replay.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/strings.h"
 
 namespace sculler::steer {
 
@@ -76,9 +77,8 @@ Result<uint64_t> capacity_of(const Trace& trace, std::string_view text) {
   };
   const bool share = text.ends_with('%');
   if (share) text.remove_suffix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0)) return bad();
+  const double value = parse_double(text).value_or(-1);
+  if (!(value >= 0)) return bad();
   if (!share) {
     if (value > static_cast<double>(kMaxRows)) return bad();
     return static_cast<uint64_t>(value);
