@@ -92,7 +92,7 @@ uint64_t Buffer::invalidate(std::span<const uint64_t> ids) {
     if (e == nullptr || e->slot == kNone) continue;
     const uint32_t slot = e->slot;
     policy_->forgotten(slot);
-    rows_.drop(slot, nullptr);
+    rows_.drop(slot);
     ++gone;
   }
   metrics_.add_evicted(gone);
@@ -117,7 +117,7 @@ uint64_t Buffer::set_limit(uint64_t rows) {
   for (; rows_.used() > rows_.limit(); ++gone) {
     const uint32_t slot = policy_->victim(rows_);
     policy_->forgotten(slot);
-    rows_.drop(slot, nullptr);
+    rows_.drop(slot);
   }
   metrics_.add_evicted(gone);
   return gone;

@@ -142,22 +142,30 @@ void Rows::evict(Plan& plan, uint32_t slot) {
   } else {
     ++plan.evicted_;
   }
+  unindex(slot);
+}
+
+void Rows::unindex(uint32_t slot) {
   Entry* e = table_.find(slot_id_[slot]);
   if (tracks()) e->slot = kNone;
   else table_.erase(*e);
 }
 
 void Rows::put(Plan& plan, uint64_t miss, uint32_t slot) {
-  const uint64_t id = plan.missed_id(miss);
-  put_extra(plan, id, slot);
-  plan.extra_.pop_back();
-  plan.extra_slot_.pop_back();
+  place(plan, plan.missed_id(miss), slot);
   plan.into_[miss] = slot;
   ++plan.admitted_;
   admitted_by_[slot] = static_cast<uint32_t>(miss);
 }
 
 void Rows::put_extra(Plan& plan, uint64_t id, uint32_t slot) {
+  place(plan, id, slot);
+  admitted_by_[slot] = kNone;
+  plan.extra_.push_back(id);
+  plan.extra_slot_.push_back(slot);
+}
+
+void Rows::place(Plan& plan, uint64_t id, uint32_t slot) {
   if (slot_id_[slot] != kNoId) {
     evict(plan, slot);
   } else {
@@ -166,20 +174,14 @@ void Rows::put_extra(Plan& plan, uint64_t id, uint32_t slot) {
     ++used_;
   }
   slot_id_[slot] = id;
-  admitted_by_[slot] = kNone;
   occupy(id, slot);
-  plan.extra_.push_back(id);
-  plan.extra_slot_.push_back(slot);
 }
 
-void Rows::drop(uint32_t slot, Plan* plan) {
-  Entry* e = table_.find(slot_id_[slot]);
-  if (tracks()) e->slot = kNone;
-  else table_.erase(*e);
+void Rows::drop(uint32_t slot) {
+  unindex(slot);
   slot_id_[slot] = kNoId;
   freed_.push_back(slot);
   --used_;
-  if (plan != nullptr) ++plan->evicted_;
 }
 
 void Rows::scale_marks(float factor) {

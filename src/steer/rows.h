@@ -57,8 +57,8 @@ class Rows {
   void put(Plan& plan, uint64_t miss, uint32_t slot);
   // A row that is fetched beyond the minibatch; as put().
   void put_extra(Plan& plan, uint64_t id, uint32_t slot);
-  // Frees an occupied slot. `plan` counts it where there is one.
-  void drop(uint32_t slot, Plan* plan);
+  // Frees an occupied slot.
+  void drop(uint32_t slot);
 
   // For loops over misses and victims: what they will touch a few places on is asked for now.
   void ahead(const Plan& plan, uint64_t miss) const {
@@ -77,7 +77,6 @@ class Rows {
   void each_entry(F&& f) {
     table_.each(f);
   }
-  [[nodiscard]] uint64_t tracked() const { return table_.size(); }
   [[nodiscard]] uint64_t bytes() const;
 
  private:
@@ -87,6 +86,10 @@ class Rows {
   void make_room();
   void refill(uint64_t entries, float least, uint64_t of_least);
   void evict(Plan& plan, uint32_t slot);
+  // The id in `slot` lies in the buffer no more; its count stays where ids outside are counted.
+  void unindex(uint32_t slot);
+  // What put() and put_extra() do alike.
+  void place(Plan& plan, uint64_t id, uint32_t slot);
   void occupy(uint64_t id, uint32_t slot);
 
   Touch touch_ = Touch::kNothing;
