@@ -12,20 +12,12 @@ class ClockPolicy final : public Policy {
   void minibatch(Rows& rows, Plan& plan) override {
     for (const uint32_t slot : plan.slot())
       if (slot != kNone) used_[slot] = 1;
-    if (rows.limit() == 0) return;
-    for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
-      rows.ahead(plan, miss);
-      if (rows.holds(plan.missed_id(miss))) continue;
-      uint32_t slot;
-      if (rows.has_room()) {
-        slot = rows.free_slot();
-      } else {
-        slot = victim(rows);
-        advance();
-      }
-      rows.put(plan, miss, slot);
-      used_[slot] = 0;
-    }
+    const auto leaving = [&] {
+      const uint32_t slot = victim(rows);
+      advance();
+      return slot;
+    };
+    admit_all(rows, plan, leaving, [&](uint32_t slot) { used_[slot] = 0; });
   }
   void placed(Rows& /*rows*/, uint32_t slot) override { used_[slot] = 0; }
   void forgotten(uint32_t slot) override { used_[slot] = 0; }

@@ -12,20 +12,12 @@ class Lfu final : public Policy {
   [[nodiscard]] Touch touch() const override { return Touch::kResident; }
 
   void minibatch(Rows& rows, Plan& plan) override {
-    if (rows.limit() == 0) return;
-    for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
-      rows.ahead(plan, miss);
-      if (rows.holds(plan.missed_id(miss))) continue;
-      uint32_t slot;
-      if (rows.has_room()) {
-        slot = rows.free_slot();
-      } else {
-        slot = levels_.lowest(rows);
-        levels_.remove(slot);
-      }
-      rows.put(plan, miss, slot);
-      levels_.push(slot, 1.0F);
-    }
+    const auto leaving = [&] {
+      const uint32_t slot = levels_.lowest(rows);
+      levels_.remove(slot);
+      return slot;
+    };
+    admit_all(rows, plan, leaving, [&](uint32_t slot) { levels_.push(slot, 1.0F); });
   }
   void placed(Rows& rows, uint32_t slot) override { levels_.push(slot, rows.mark(slot)); }
   void forgotten(uint32_t slot) override { levels_.remove(slot); }

@@ -16,15 +16,11 @@ class Lru final : public Policy {
   void minibatch(Rows& rows, Plan& plan) override {
     for (const uint32_t slot : plan.slot())
       if (slot != kNone) use(slot);
-    if (rows.limit() == 0) return;
-    for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
-      rows.ahead(plan, miss);
-      if (rows.holds(plan.missed_id(miss))) continue;  // twice in the minibatch
+    const auto leaving = [&] {
       look_ahead(rows);
-      const uint32_t slot = rows.has_room() ? rows.free_slot() : victim(rows);
-      rows.put(plan, miss, slot);
-      use(slot);
-    }
+      return victim(rows);
+    };
+    admit_all(rows, plan, leaving, [&](uint32_t slot) { use(slot); });
   }
   void placed(Rows& /*rows*/, uint32_t slot) override { use(slot); }
   void forgotten(uint32_t slot) override { used_at_[slot] = kNone; }

@@ -5,6 +5,20 @@
 
 namespace sculler::steer {
 
+// Every missed row comes in, in the order of the minibatch. Where there is no room leaving() lets
+// go of a row and gives its slot; entered(slot) takes the row in.
+template <class Leaving, class Entered>
+void admit_all(Rows& rows, Plan& plan, Leaving&& leaving, Entered&& entered) {
+  if (rows.limit() == 0) return;
+  for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
+    rows.ahead(plan, miss);
+    if (rows.holds(plan.missed_id(miss))) continue;  // twice in the minibatch
+    const uint32_t slot = rows.has_room() ? rows.free_slot() : leaving();
+    rows.put(plan, miss, slot);
+    entered(slot);
+  }
+}
+
 // Keeps what was put in by preload() and nothing else: by degree or VIP, as the caller ranked it.
 [[nodiscard]] std::unique_ptr<Policy> make_static();
 [[nodiscard]] std::unique_ptr<Policy> make_lru(uint64_t capacity);

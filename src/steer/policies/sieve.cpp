@@ -13,20 +13,12 @@ class Sieve final : public Policy {
   void minibatch(Rows& rows, Plan& plan) override {
     for (const uint32_t slot : plan.slot())
       if (slot != kNone) visited_[slot] = 1;
-    if (rows.limit() == 0) return;
-    for (uint64_t miss = 0; miss < plan.missed().size(); ++miss) {
-      rows.ahead(plan, miss);
-      if (rows.holds(plan.missed_id(miss))) continue;
-      uint32_t slot;
-      if (rows.has_room()) {
-        slot = rows.free_slot();
-      } else {
-        slot = victim(rows);
-        forgotten(slot);
-      }
-      rows.put(plan, miss, slot);
-      placed(rows, slot);
-    }
+    const auto leaving = [&] {
+      const uint32_t slot = victim(rows);
+      forgotten(slot);
+      return slot;
+    };
+    admit_all(rows, plan, leaving, [&](uint32_t slot) { placed(rows, slot); });
   }
   void placed(Rows& /*rows*/, uint32_t slot) override {
     lists_.push(queue_, slot);
