@@ -40,8 +40,7 @@ class Free final : public Policy {
   };
 
   void admit(Rows& rows, Plan& plan) {
-    const uint64_t room = rows.limit() - std::min(rows.limit(), rows.used());
-    const float bound = room > 0 ? 0.0F : levels_.bound();
+    const float bound = rows.has_room() ? 0.0F : levels_.bound();
     wanted_.clear();
     for (uint64_t miss = 0; miss < plan.missed().size(); ++miss)
       if (plan.mark(miss) > bound)
