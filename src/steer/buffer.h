@@ -57,6 +57,8 @@ class Buffer {
   void replace() { policy_->replace(); }
 
   [[nodiscard]] const Metrics& metrics() const { return metrics_; }
+  // Over how many minibatches metrics().window() counts.
+  [[nodiscard]] uint64_t window() const { return settings_.window; }
   [[nodiscard]] uint64_t capacity() const { return rows_.capacity(); }
   [[nodiscard]] uint64_t used() const { return rows_.used(); }
   // The id in a slot, kNoId in a free one.

@@ -18,7 +18,6 @@ struct sculler_steer {
   std::unique_ptr<TraceRecorder> recorder;
   Status recorded;  // why the recording ended early, where it did
   std::unique_ptr<Controller> controller;
-  uint64_t window = 0;
   uint32_t epoch = 0;
 };
 
@@ -115,7 +114,6 @@ sculler_steer* sculler_steer_open(const sculler_steer_settings* given, char* err
     if (!buffer) return refuse(buffer.error());
     auto steer = std::make_unique<sculler_steer>();
     steer->buffer = std::move(*buffer);
-    steer->window = settings.window;
     last_error.clear();
     return steer.release();
   } catch (const std::exception& e) { return refuse({ErrorCode::kInternal, e.what()}); }
@@ -263,7 +261,7 @@ AskText asking(sculler_steer_ask ask, void* user) {
 
 sculler_steer_status sculler_steer_control(sculler_steer* steer,
                                            const sculler_steer_control_settings* given) {
-  return guarded(steer, [&](Buffer&) -> Status {
+  return guarded(steer, [&](Buffer& b) -> Status {
     if (given == nullptr || given->size != sizeof(sculler_steer_control_settings))
       return fail(ErrorCode::kUsage, "settings of another version of sculler/steer.h",
                   "Set size to sizeof(sculler_steer_control_settings).");
@@ -284,7 +282,7 @@ sculler_steer_status sculler_steer_control(sculler_steer* steer,
     if (given->every != 0) settings.every = given->every;
     if (given->expire != 0) settings.expire = given->expire;
     if (given->history != 0) settings.history = std::min<uint64_t>(given->history, 1000);
-    settings.window = steer->window;
+    settings.window = b.window();
     steer->controller = std::make_unique<Controller>(
         std::move(maker), settings, std::make_unique<ThreadRunner>(), real_clock());
     RunFacts facts;
