@@ -73,7 +73,6 @@ class Buffer {
   [[nodiscard]] Status gather(void* rows) const;
   // The missed rows, in the order of plan.missed(), and the extra ones are kept as the plan says.
   [[nodiscard]] Status store(const void* missed, const void* extra);
-  [[nodiscard]] uint64_t row_bytes() const { return settings_.row_bytes; }
 
  private:
   explicit Buffer(const BufferSettings& settings);

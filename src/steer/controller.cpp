@@ -117,7 +117,7 @@ void Controller::take(Buffer& buffer) {
     ++counts_.expired;
     return;
   }
-  history_.applied(**answer, question->situation.minibatch, now, buffer.metrics().window());
+  history_.applied(**answer, now, buffer.metrics().window());
   ++counts_.applied;
   apply(buffer, **answer);
 }

@@ -89,7 +89,6 @@ class Controller {
   void step(Buffer& buffer, uint64_t epoch);
   void set_facts(const RunFacts& facts) { facts_ = facts; }
   [[nodiscard]] ControlCounts counts() const;
-  [[nodiscard]] const History& history() const { return history_; }
   // What was wrong with the last invalid answer.
   [[nodiscard]] const std::string& last_fault() const { return last_fault_; }
 

@@ -19,15 +19,13 @@ void History::settle(uint64_t now, const Counts& window) {
   if (now - outcomes_.back().applied >= window_) settle_last(window);
 }
 
-void History::applied(const Decision& decision, uint64_t based_on, uint64_t now,
-                      const Counts& window) {
+void History::applied(const Decision& decision, uint64_t now, const Counts& window) {
   if (!outcomes_.empty() && !outcomes_.back().settled) {
     // Too soon for its window to say anything: it stays without an outcome.
     if (now - outcomes_.back().applied >= (window_ + 3) / 4) settle_last(window);
   }
   Outcome outcome;
   outcome.decision = decision;
-  outcome.based_on = based_on;
   outcome.applied = now;
   outcome.hit_rate = window.hit_rate();
   outcome.communication = window.communication();

@@ -13,7 +13,7 @@ namespace sculler::steer {
 
 struct Outcome {
   Decision decision;
-  uint64_t based_on = 0, applied = 0;      // minibatches
+  uint64_t applied = 0;                    // minibatches done
   double hit_rate = 0, communication = 0;  // of the window before
   bool settled = false;
   double hit_rate_change = 0, communication_change = 0;
@@ -30,7 +30,7 @@ class History {
   // Keeps the last `keep` decisions; an outcome is settled after `window` minibatches, or by the
   // next decision if that comes first and a quarter of the window has passed.
   History(uint64_t keep, uint64_t window) : keep_(keep), window_(window) {}
-  void applied(const Decision& decision, uint64_t based_on, uint64_t now, const Counts& window);
+  void applied(const Decision& decision, uint64_t now, const Counts& window);
   // After every minibatch.
   void settle(uint64_t now, const Counts& window);
   [[nodiscard]] const std::deque<Outcome>& outcomes() const { return outcomes_; }

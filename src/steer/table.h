@@ -25,8 +25,6 @@ inline constexpr Entry kFreeEntry{kNoId, kNone, 0};
 class Table {
  public:
   static constexpr uint64_t kLine = 4;
-  // Bytes of a table with room for `entries`, without making one.
-  static constexpr uint64_t bytes_for(uint64_t entries) { return lines_for(entries) * 64; }
 
   // Room for `entries` at a load of 0.75.
   explicit Table(uint64_t entries = 0)

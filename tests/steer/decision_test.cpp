@@ -122,12 +122,12 @@ TEST(Contexts, HaveTheTextOfTheGoldenFile) {
   History history(5, 4);
   Decision d = *parse_answer(kGood);
   Counts before{4, 400, 200, 210, 10, 0, 0}, after{4, 400, 280, 130, 10, 0, 0};
-  history.applied(d, 3, 4, before);
+  history.applied(d, 4, before);
   history.settle(8, after);
   d = Decision();
   d.decay = 0.98;
   d.buffer = 0.5;
-  history.applied(d, 9, 9, after);
+  history.applied(d, 9, after);
   RunFacts facts{"products, 4 parts", 2'449'029, 61'859'140, 350'000, 10, 96};
   const std::string text = context_text(facts, situation_of(*buffer, 2), history.outcomes());
   const std::string path = std::string(SCULLER_SOURCE_DIR) + "/tests/steer/context.golden.txt";
@@ -155,16 +155,16 @@ TEST(Histories, SettleAfterAWindowAndScoreWhatWasSaid) {
   Decision up, still, silent;
   up.hit_rate = Direction::kIncrease;
   still.hit_rate = Direction::kStagnant;
-  history.applied(up, 0, 0, low);
+  history.applied(up, 0, low);
   history.settle(9, high);
   EXPECT_FALSE(history.outcomes().back().settled);
   history.settle(10, high);
   ASSERT_TRUE(history.outcomes().back().settled);
   EXPECT_NEAR(history.outcomes().back().hit_rate_change, 0.1, 1e-12);
   EXPECT_NEAR(history.outcomes().back().communication_change, -0.1, 1e-12);
-  history.applied(up, 10, 11, high);      // came: nothing
-  history.applied(still, 14, 14, high);   // after three minibatches: settled by the next decision
-  history.applied(silent, 15, 15, high);  // after one: `still` never gets an outcome
+  history.applied(up, 11, high);      // came: nothing
+  history.applied(still, 14, high);   // after three minibatches: settled by the next decision
+  history.applied(silent, 15, high);  // after one: `still` never gets an outcome
   history.settle(100, low);
   EXPECT_EQ(history.pass_at_1().decisions, 2U);
   EXPECT_EQ(history.pass_at_1().right, 1U);
