@@ -13,9 +13,8 @@ namespace {
 constexpr std::string_view kMagic = "SCULTRC1", kEnd = "SCULTEND";
 constexpr uint8_t kMinibatch = 1, kLast = 0;
 constexpr size_t kFooter = 32;
-constexpr uint64_t kFnvStart = 0xcbf29ce484222325u, kFnvPrime = 0x100000001b3u;
-
-uint64_t add_to_sum(uint64_t sum, std::string_view bytes) {
+uint64_t add_to_sum(uint64_t sum, std::string_view bytes) {  // FNV-1a
+  constexpr uint64_t kFnvPrime = 0x100000001b3u;
   for (const char c : bytes) sum = (sum ^ static_cast<uint8_t>(c)) * kFnvPrime;
   return sum;
 }
@@ -112,7 +111,7 @@ class Reader {
       return bad("has no end: it was cut, or its recording was not closed",
                  "Record it again; a cut trace would flatter short-lived policies.");
     footer_ = bytes_.size() - kFooter;
-    if (word(footer_ + 16) != add_to_sum(kFnvStart, bytes_.substr(0, footer_ + 16)))
+    if (word(footer_ + 16) != add_to_sum(TraceEncoder::kSumStart, bytes_.substr(0, footer_ + 16)))
       return bad("is damaged: its checksum differs", "Copy or record it again.");
     Trace trace;
     at_ = kMagic.size();

@@ -45,6 +45,7 @@ struct Trace {
 // Bytes of a trace, piece by piece: head, minibatches, end.
 class TraceEncoder {
  public:
+  static constexpr uint64_t kSumStart = 0xcbf29ce484222325u;  // the checksum of no bytes
   void head(const TraceHead& head);
   void minibatch(std::span<const uint64_t> ids, uint32_t epoch);
   void end();
@@ -58,7 +59,7 @@ class TraceEncoder {
   void number(uint64_t value);
   void ids(std::span<const uint64_t> ids);
   std::string out_;
-  uint64_t minibatches_ = 0, n_ids_ = 0, sum_ = 0xcbf29ce484222325u;
+  uint64_t minibatches_ = 0, n_ids_ = 0, sum_ = kSumStart;
 };
 
 // kBadInput names where and why; `origin` becomes Error.file.
