@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "support/temp_folder.h"
 
 namespace {
 
@@ -18,12 +18,6 @@ using namespace sculler;
 
 class Gnn : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("gnn_app_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   struct Ran {
     int code;
     std::string out, err;
@@ -43,7 +37,7 @@ class Gnn : public testing::Test {
     std::free(err);
     return ran;
   }
-  std::string path(const char* name) { return folder_ / name; }
+  std::string path(const char* name) { return folder_.path(name); }
   void make_trace(const std::string& to) {
     const auto made = run({"trace", "--graph", "rmat:11", "--out", to, "--batch", "40", "--epochs",
                            "6", "--fanout", "5,10"});
@@ -51,7 +45,7 @@ class Gnn : public testing::Test {
     EXPECT_THAT(made.out, testing::HasSubstr("2048 nodes"));
   }
 
-  std::filesystem::path folder_;
+  test::TempFolder folder_{"gnn_app"};
 };
 
 TEST_F(Gnn, ReplaysEveryPolicyOnATraceAndOrdersThemAsTheFactsSay) {

@@ -1,12 +1,11 @@
 // Generators, partitions, sampling: what they promise, and that they are the same everywhere.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <set>
 
 #include "gnn/remote.h"
+#include "support/temp_folder.h"
 
 namespace {
 
@@ -81,10 +80,8 @@ TEST(Graphs, PartsAreBalancedAndCutLessThanChance) {
 }
 
 TEST(Graphs, EdgeListsAreReadAndBadLinesNamed) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("gnn_edges_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  const std::string path = folder / "edges.txt";
+  const test::TempFolder folder("gnn_edges");
+  const std::string path = folder.path("edges.txt");
   std::ofstream(path) << "# a comment\n100\t7\n7 9\n\n9 100\n";
   const auto graph = read_edges(path);
   ASSERT_TRUE(graph) << graph.error().text();
@@ -94,8 +91,7 @@ TEST(Graphs, EdgeListsAreReadAndBadLinesNamed) {
   const auto bad = read_edges(path);
   ASSERT_FALSE(bad);
   EXPECT_EQ(bad.error().file, path + ":2");
-  EXPECT_FALSE(read_edges(folder / "missing"));
-  std::filesystem::remove_all(folder);
+  EXPECT_FALSE(read_edges(folder.path("missing")));
 }
 
 TEST(Sampling, TakesAtMostTheFanoutOfEachNode) {

@@ -2,15 +2,14 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <thread>
 
 #include "sculler/steer.h"
+#include "support/temp_folder.h"
 
 extern "C" int64_t sculler_test_steer_from_c(void);
 
@@ -170,8 +169,8 @@ TEST(SteerLibrary, CallsOfSeveralThreadsAreSerialised) {
 }
 
 TEST(SteerLibrary, RecordsATraceThatOnlyAnEndCompletes) {
-  const std::string path =
-      std::filesystem::temp_directory_path() / ("steer_record_" + std::to_string(::getpid()));
+  const sculler::test::TempFolder folder("steer_record");
+  const std::string path = folder.path("t");
   const auto size = [&] {
     std::ifstream in(path, std::ios::binary);
     return std::string{std::istreambuf_iterator<char>(in), {}};
@@ -192,7 +191,6 @@ TEST(SteerLibrary, RecordsATraceThatOnlyAnEndCompletes) {
   sculler_steer_close(steer);  // ends it
   EXPECT_TRUE(size().starts_with("SCULTRC1"));
   EXPECT_TRUE(size().ends_with("SCULTEND"));
-  std::filesystem::remove(path);
 }
 
 int ask(void* user, const char* context, char* answer, size_t bytes) {

@@ -3,12 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "steer/replay.h"
 #include "steer/traces.h"
+#include "support/temp_folder.h"
 
 namespace {
 
@@ -135,8 +135,8 @@ TEST(Traces, LiesBehindARightChecksumAreRefused) {
 }
 
 TEST(Traces, AreRecordedToAFileAndRefusedUntilClosed) {
-  const std::string path =
-      std::filesystem::temp_directory_path() / ("steer_trace_" + std::to_string(::getpid()));
+  const test::TempFolder folder("steer_trace");
+  const std::string path = folder.path("t");
   const Trace trace = sample();
   {
     auto recorder = TraceRecorder::create(path, trace.head);
