@@ -1,6 +1,5 @@
 // sculler bench ceilings: this machine's measured rates, which % of peak is counted against.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "cli/calibrate.h"
 #include "cli/ceilings.h"
 #include "cli/machine.h"
 
@@ -119,55 +119,25 @@ Status measure_ceilings(App& app, const std::string& into, double seconds, int t
   if (!machine) return fail(machine.error());
   if (machine->gxx.empty())
     return fail(ErrorCode::kNoCompiler, "g++ is missing", "install g++ (apt-get install g++)");
-  const std::string folder =
-      into.empty() ? (app.config.empty() ? std::string() : join_path(app.config, "profiles"))
-                   : absolute_path(into);
-  if (folder.empty())
-    return fail(ErrorCode::kUsage, "there is no folder for the profile", "give one with --into");
-  const std::string source = join_path(home->root, "src/cli/calibrate/ceilings.cpp");
-  if (!app.files.exists(source))
-    return fail(Error{ErrorCode::kNotFound,
-                      "the measuring program's source is missing",
-                      source,
-                      {},
-                      "install all of sculler"});
-  if (auto ok = app.files.mkdirs(folder); !ok) return ok;
-  const std::string program = join_path(folder, fmt::format(".ceilings-{}", ::getpid()));
-  SpawnOptions compile;
-  compile.argv = {machine->gxx,    "-std=c++20", "-O3",
-                  "-march=native", "-pthread",   "-I" + join_path(home->root, "include"),
-                  source,          "-o",         program};
-  if (!machine->openblas.empty()) {
-    for (const auto& word :
-         {std::string("-DSCULLER_OPENBLAS"), "-I" + machine->openblas_include,
-          "-L" + machine->openblas, std::string("-lopenblas"), "-Wl,-rpath," + machine->openblas})
-      compile.argv.push_back(word);
-  }
-  compile.env = evaluator_environment();
-  auto built = run_command(app.processes, compile, "", 300'000);
-  if (!built) return fail(built.error());
-  if (!built->status.ok())
-    return fail(Error{
-        ErrorCode::kChildFailed,
-        fmt::format("g++: {}: {}", built->status.text(), printable(shorten(trim(built->err), 400))),
-        source,
-        {},
-        {}});
-  SpawnOptions measure;
-  measure.argv = {program, fmt::format("{:g}", seconds),
-                  std::to_string(threads > 0 ? threads : machine->cores)};
-  measure.env = evaluator_environment();
-  auto measured = run_command(app.processes, measure, "", 1'200'000, 4 << 20);
-  (void)app.files.remove_all(program);
+  auto folder = profile_folder(app, into);
+  if (!folder) return fail(folder.error());
+  if (threads <= 0) threads = machine->cores;
+  Measuring m;
+  m.source = "ceilings.cpp";
+  m.compiler = {machine->gxx,    "-std=c++20", "-O3",
+                "-march=native", "-pthread",   "-I" + join_path(home->root, "include")};
+  if (!machine->openblas.empty())
+    m.libraries = {"-DSCULLER_OPENBLAS", "-I" + machine->openblas_include, "-L" + machine->openblas,
+                   "-lopenblas", "-Wl,-rpath," + machine->openblas};
+  m.arguments = {fmt::format("{:g}", seconds), std::to_string(threads)};
+  m.timeout_ms = 1'200'000;
+  auto measured = measure(app, *home, *folder, m);
   if (!measured) return fail(measured.error());
-  if (!measured->status.ok())
-    return fail(ErrorCode::kChildFailed, fmt::format("measuring: {}: {}", measured->status.text(),
-                                                     printable(shorten(trim(measured->err), 400))));
-  const auto figures = parse_ceilings(measured->out);
-  auto text = ceilings_profile(figures, fmt::format("{}, {} threads", model_name(app.files),
-                                                    threads > 0 ? threads : machine->cores));
+  const auto figures = parse_ceilings(*measured);
+  auto text =
+      ceilings_profile(figures, fmt::format("{}, {} threads", model_name(app.files), threads));
   if (!text) return fail(text.error());
-  const std::string path = join_path(folder, "cpu.toml");
+  const std::string path = join_path(*folder, "cpu.toml");
   if (auto ok = app.files.write_atomic(path, *text); !ok) return ok;
   if (!app.json) {
     print_table(app, figures);

@@ -15,6 +15,7 @@
 #include "cli/ceilings.h"
 #include "cli/machine.h"
 #include "task/profile.h"
+#include "task/task.h"
 
 namespace sculler::cli {
 
@@ -61,6 +62,52 @@ Result<std::string> with_rates(std::string_view profile,
   return out;
 }
 
+Result<std::string> profile_folder(const App& app, const std::string& into) {
+  if (!into.empty()) return absolute_path(into);
+  if (app.config.empty())
+    return fail(ErrorCode::kUsage, "there is no folder for the profile", "give one with --into");
+  return join_path(app.config, "profiles");
+}
+
+Result<std::string> measure(App& app, const Home& home, const std::string& folder,
+                            const Measuring& m) {
+  const std::string source = join_path(join_path(home.root, "src/cli/calibrate"), m.source);
+  if (!app.files.exists(source))
+    return fail(Error{ErrorCode::kNotFound,
+                      "the measuring program's source is missing",
+                      source,
+                      {},
+                      "install all of sculler"});
+  if (auto ok = app.files.mkdirs(folder); !ok) return fail(ok.error());
+  const std::string program =
+      join_path(folder, fmt::format(".{}-{}", task::Task::stem(m.source), ::getpid()));
+  SpawnOptions compile;
+  compile.argv = m.compiler;
+  compile.argv.insert(compile.argv.end(), {source, "-o", program});
+  compile.argv.insert(compile.argv.end(), m.libraries.begin(), m.libraries.end());
+  compile.env = evaluator_environment();
+  auto built = run_command(app.processes, compile, "", 300'000);
+  if (!built) return fail(built.error());
+  if (!built->status.ok())
+    return fail(Error{ErrorCode::kChildFailed,
+                      fmt::format("{}: {}: {}", file_name(m.compiler[0]), built->status.text(),
+                                  printable(shorten(trim(built->err), 400))),
+                      source,
+                      {},
+                      {}});
+  SpawnOptions run;
+  run.argv = {program};
+  run.argv.insert(run.argv.end(), m.arguments.begin(), m.arguments.end());
+  run.env = evaluator_environment();
+  auto measured = run_command(app.processes, run, "", m.timeout_ms, 4 << 20);
+  (void)app.files.remove_all(program);
+  if (!measured) return fail(measured.error());
+  if (!measured->status.ok())
+    return fail(ErrorCode::kChildFailed, fmt::format("measuring: {}: {}", measured->status.text(),
+                                                     printable(shorten(trim(measured->err), 400))));
+  return std::move(measured->out);
+}
+
 namespace {
 
 Status calibrate(App& app, const std::string& name, const std::string& into) {
@@ -77,60 +124,22 @@ Status calibrate(App& app, const std::string& name, const std::string& into) {
   if (machine->cuda_home.empty())
     return fail(ErrorCode::kNoCompiler, "nvcc is missing",
                 "install CUDA 13, or set SCULLER_CUDA_HOME");
-  const std::string target =
-      into.empty() ? (app.config.empty() ? std::string() : join_path(app.config, "profiles"))
-                   : absolute_path(into);
-  if (target.empty())
-    return fail(ErrorCode::kUsage, "there is no folder for the profile", "give one with --into");
+  auto target = profile_folder(app, into);
+  if (!target) return fail(target.error());
   auto path = task::find_profile(app.files, home->profile_roots, name);
   if (!path) return fail(path.error());
   auto profile = app.files.read(*path);
   if (!profile) return fail(profile.error());
-  const std::string source = join_path(home->root, "src/cli/calibrate/rates.cu");
-  if (!app.files.exists(source))
-    return fail(Error{ErrorCode::kNotFound,
-                      "the measuring program's source is missing",
-                      source,
-                      {},
-                      "install all of sculler"});
-  if (auto ok = app.files.mkdirs(target); !ok) return ok;
-  const std::string program = join_path(target, fmt::format(".rates-{}", ::getpid()));
-  std::string arch = "native";
-  const auto env = evaluator_environment();
-  SpawnOptions compile;
-  compile.argv = {join_path(machine->cuda_home, "bin/nvcc"),
-                  "-O3",
-                  "-std=c++17",
-                  "-arch=" + arch,
-                  source,
-                  "-o",
-                  program,
-                  "-lcublas",
-                  "-Xlinker",
-                  "-rpath," + join_path(machine->cuda_home, "lib64")};
-  compile.env = env;
-  auto built = run_command(app.processes, compile, "", 300'000);
-  if (!built) return fail(built.error());
-  if (!built->status.ok())
-    return fail(Error{ErrorCode::kChildFailed,
-                      fmt::format("nvcc: {}: {}", built->status.text(),
-                                  printable(shorten(trim(built->err), 400))),
-                      source,
-                      {},
-                      {}});
-  SpawnOptions measure;
-  measure.argv = {program};
-  measure.env = env;
-  auto measured = run_command(app.processes, measure, "", 300'000, 1 << 20);
-  (void)app.files.remove_all(program);
+  Measuring m;
+  m.source = "rates.cu";
+  m.compiler = {join_path(machine->cuda_home, "bin/nvcc"), "-O3", "-std=c++17", "-arch=native"};
+  m.libraries = {"-lcublas", "-Xlinker", "-rpath," + join_path(machine->cuda_home, "lib64")};
+  auto measured = measure(app, *home, *target, m);
   if (!measured) return fail(measured.error());
-  if (!measured->status.ok())
-    return fail(ErrorCode::kChildFailed, fmt::format("measuring: {}: {}", measured->status.text(),
-                                                     printable(shorten(trim(measured->err), 400))));
-  const auto rates = parse_rates(measured->out);
+  const auto rates = parse_rates(*measured);
   auto text = with_rates(*profile, rates, *path);
   if (!text) return fail(text.error());
-  const std::string result = join_path(target, file_name(*path));
+  const std::string result = join_path(*target, file_name(*path));
   if (auto ok = app.files.write_atomic(result, *text); !ok) return ok;
   if (app.json) {
     app.print(dump_json({{"profile", result},
