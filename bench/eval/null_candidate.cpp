@@ -20,69 +20,7 @@ using namespace sculler;
 
 namespace {
 
-constexpr const char* kTask = R"(version = 1
-name = "null"
-kind = "kernel"
-summary = "sixteen numbers"
-targets = ["cpu"]
-dims = ["N"]
-sets = 2
-[precision]
-input = "f32"
-accumulate = "f32"
-output = "f32"
-[[buffer]]
-name = "X"
-role = "input"
-dtype = "f32"
-elements = "N"
-[[buffer]]
-name = "Y"
-role = "output"
-dtype = "f32"
-elements = "N"
-[sizes.quick]
-N = 16
-[work]
-flops = "N"
-hbm_bytes = "8 * N"
-[tolerance]
-relative_l2 = "1e-6"
-max_abs = "1e-6"
-[files]
-reference = "reference.cpp"
-baselines = ["copy.cpp"]
-)";
-
-constexpr const char* kReference = R"(#include <sculler/candidate.h>
-extern "C" int sculler_reference(const sculler_problem* p, int, int, const void* const* in, void* const* out,
-                                 const int64_t* rows, int64_t n_rows) {
-  const auto* x = static_cast<const float*>(in[0]);
-  auto* y = static_cast<double*>(out[0]);
-  const int64_t n = rows == nullptr ? p->dim[0] : n_rows;
-  for (int64_t i = 0; i < n; ++i) y[i] = x[rows == nullptr ? i : rows[i]];
-  return 0;
-}
-)";
-
-constexpr const char* kCandidate = R"(#include <sculler/candidate.h>
-// EVOLVE-BLOCK-START
-static const sculler_pool* pool_of_this;
-extern "C" int sculler_setup(const sculler_rank*, const sculler_problem*, const sculler_pool* pool, void**) {
-  pool_of_this = pool;
-  return 0;
-}
-extern "C" int sculler_run(void*, const sculler_problem* p, int set) {
-  const auto* x = static_cast<const float*>(pool_of_this->set[set].buffer[0].ptr);
-  auto* y = static_cast<float*>(pool_of_this->set[set].buffer[1].ptr);
-  for (int64_t i = 0; i < p->dim[0]; ++i) y[i] = x[i];
-  return 0;
-}
-extern "C" int sculler_teardown(void*) { return 0; }
-// EVOLVE-BLOCK-END
-)";
-
-void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+const fs::path kTask = fs::path(SCULLER_SOURCE_DIR) / "bench/compare/null_task";
 
 double children_ms() {
   rusage used{};
@@ -101,11 +39,11 @@ double cost(const std::string& programs, const fs::path& folder,
   for (int i = 0; i < n; ++i) {
     nlohmann::json job{
         {"version", 1},
-        {"task", folder / "task"},
+        {"task", kTask},
         {"target", "cpu"},
         {"profile", ""},
         {"n_ranks", 1},
-        {"candidate", {{"files", {{{"name", "candidate.cpp"}, {"text", kCandidate}}}}}},
+        {"candidate", {{"files", {{{"name", "candidate.cpp"}, {"text", candidate}}}}}},
         {"size", "quick"},
         {"seed", first + i},
         {"stages", stages}};
@@ -145,10 +83,6 @@ int main(int argc, char** argv) {
   std::string name = (fs::temp_directory_path() / "bench_eval_XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr || n <= 0) return 1;
   const fs::path folder = name;
-  fs::create_directories(folder / "task");
-  write(folder / "task/task.toml", kTask);
-  write(folder / "task/reference.cpp", kReference);
-  write(folder / "task/copy.cpp", kCandidate);
   (void)cost(programs, folder, {"lint", "compile", "run"}, 1, 1'000'000);  // fills the cache
   const double stub = cost(programs, folder, {"lint", "compile"}, n, 0);
   const double real = cost(programs, folder, {"lint", "compile", "run"}, n, 0);

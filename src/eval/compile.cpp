@@ -102,7 +102,12 @@ std::string ToolCompiler::source_key(const CompileRequest& r) const {
   for (const auto& file : r.files) hash.field(file.name).field(file.text);
   for (const auto& word : command(r)) hash.field(word);
   if (r.stressed) hash.field("stressed 1").field(r.salt);
-  if (r.native) hash.field(native_features(real_files().read("/proc/cpuinfo").value_or("")));
+  if (r.native) {
+    // Read once: of many cores it is long, and slow to make.
+    static const std::string features =
+        native_features(real_files().read("/proc/cpuinfo").value_or(""));
+    hash.field(features);
+  }
   return hash.hex();
 }
 
