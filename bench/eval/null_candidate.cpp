@@ -1,17 +1,17 @@
 // What a job costs before its candidate does anything: CPU time, all processes, of real sandboxed
-// jobs whose candidate writes 16 numbers, less that of jobs that end after the compile stage (which
-// stand for the evaluator alone).
+// jobs whose candidate writes 16 numbers (the task of bench/compare), less that of jobs that end
+// after the compile stage (which stand for the evaluator alone).
 //   bench_eval_null PROGRAMS [JOBS]     PROGRAMS: folder of sculler-eval
 #include <sys/resource.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
+#include "base/files.h"
 #include "base/process.h"
 #include "base/sha256.h"
 
@@ -35,6 +35,7 @@ double children_ms() {
 // is counted.
 double cost(const std::string& programs, const fs::path& folder,
             const std::vector<std::string>& stages, int n, int first) {
+  const auto candidate = real_files().read(kTask / "initial.cpp").value();
   std::string input;
   for (int i = 0; i < n; ++i) {
     nlohmann::json job{
