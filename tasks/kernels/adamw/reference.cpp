@@ -3,11 +3,8 @@
 
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
 #include "sculler/candidate.h"
-
-using sculler::Matrix;
 
 extern "C" SCULLER_EXPORT int sculler_reference(const sculler_problem* problem, int n_ranks,
                                                 int rank, const void* const* inputs,

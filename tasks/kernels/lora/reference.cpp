@@ -1,7 +1,6 @@
 // The trusted answer: float64 throughout. ABI: docs/internals.md.
 #include "sculler/reference.h"
 
-#include <cmath>
 #include <cstdint>
 #include <vector>
 

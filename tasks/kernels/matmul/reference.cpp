@@ -1,9 +1,7 @@
 // The trusted answer: float64 throughout. ABI: docs/internals.md.
 #include "sculler/reference.h"
 
-#include <cmath>
 #include <cstdint>
-#include <vector>
 
 #include "sculler/candidate.h"
 

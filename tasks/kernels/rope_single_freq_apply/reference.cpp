@@ -1,13 +1,9 @@
 // The trusted answer: float64 throughout. ABI: docs/internals.md.
 #include "sculler/reference.h"
 
-#include <cmath>
 #include <cstdint>
-#include <vector>
 
 #include "sculler/candidate.h"
-
-using sculler::Matrix;
 
 extern "C" SCULLER_EXPORT int sculler_reference(const sculler_problem* problem, int n_ranks,
                                                 int rank, const void* const* inputs,
