@@ -13,10 +13,6 @@ struct State {
   sculler::Threads threads;
 };
 
-// EVOLVE-BLOCK-START
-constexpr int64_t kRows = 16;  // a job
-// EVOLVE-BLOCK-END
-
 }  // namespace
 
 extern "C" SCULLER_EXPORT int sculler_setup(const sculler_rank* rank,

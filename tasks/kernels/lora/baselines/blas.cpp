@@ -2,23 +2,17 @@
 // sculler:requires openblas
 #include <cblas.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "sculler/candidate.h"
-#include "sculler/threads.h"
 
 namespace {
 
 struct State {
   const sculler_pool* pool;
-  sculler::Threads threads;
   std::vector<float> space;
 };
-
-constexpr int64_t kRows = 16;  // a job
 
 // c = a * b + beta * c, row-major, n columns, k terms.
 inline void multiply(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c,
@@ -35,8 +29,7 @@ extern "C" SCULLER_EXPORT int sculler_setup(const sculler_rank* rank,
                                             const sculler_pool* pool, void** state) {
   if (problem->abi_version != SCULLER_ABI_VERSION || problem->n_dims != 4) return SCULLER_ERROR;
   openblas_set_num_threads(rank->n_threads);
-  *state = new State{pool, sculler::Threads(rank->n_threads),
-                     std::vector<float>(problem->dim[0] * problem->dim[3])};
+  *state = new State{pool, std::vector<float>(problem->dim[0] * problem->dim[3])};
   return SCULLER_OK;
 }
 

@@ -2,27 +2,20 @@
 // sculler:requires openblas
 #include <cblas.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "sculler/candidate.h"
-#include "sculler/threads.h"
 
 namespace {
 
 struct State {
   const sculler_pool* pool;
-  sculler::Threads threads;
 };
 
-constexpr int64_t kRows = 16;  // a job
-
-// c = a * b + beta * c, row-major, n columns, k terms.
-inline void multiply(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c,
-                     float beta = 0) {
+// c = a * b, row-major, n columns, k terms.
+inline void multiply(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(m), static_cast<int>(n),
-              static_cast<int>(k), 1, a, static_cast<int>(k), b, static_cast<int>(n), beta, c,
+              static_cast<int>(k), 1, a, static_cast<int>(k), b, static_cast<int>(n), 0, c,
               static_cast<int>(n));
 }
 
@@ -33,7 +26,7 @@ extern "C" SCULLER_EXPORT int sculler_setup(const sculler_rank* rank,
                                             const sculler_pool* pool, void** state) {
   if (problem->abi_version != SCULLER_ABI_VERSION || problem->n_dims != 3) return SCULLER_ERROR;
   openblas_set_num_threads(rank->n_threads);
-  *state = new State{pool, sculler::Threads(rank->n_threads)};
+  *state = new State{pool};
   return SCULLER_OK;
 }
 

@@ -18,11 +18,10 @@ struct State {
 
 constexpr int64_t kRows = 16;  // a job
 
-// c = a * b + beta * c, row-major, n columns, k terms.
-inline void multiply(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c,
-                     float beta = 0) {
+// c = a * b, row-major, n columns, k terms.
+inline void multiply(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(m), static_cast<int>(n),
-              static_cast<int>(k), 1, a, static_cast<int>(k), b, static_cast<int>(n), beta, c,
+              static_cast<int>(k), 1, a, static_cast<int>(k), b, static_cast<int>(n), 0, c,
               static_cast<int>(n));
 }
 
