@@ -55,10 +55,10 @@ def stage(attempt):
     return "confirm" if "confirm" in attempt["stages"].split() else "search"
 
 
-def reduced(sculler, run):
+def reduced(exported, run):
     """What a replay must come to again: programs by hash, verdicts by status and latency, decisions."""
     out = []
-    for line in export(sculler, run):
+    for line in exported:
         if line["kind"] == "program":
             keys = ("kind", "id", "parent", "name", "origin", "defines", "source_sha256", "directive", "plan")
             out.append({key: line[key] for key in keys if key in line})
@@ -100,7 +100,7 @@ def keep(run, home, cassette, sculler, out, evaluations):
         folder = next(f for f in (home / "tasks").glob(f"*/{task}"))
         for path in sorted(p for p in folder.rglob("*") if p.is_file()) + [home / "profiles" / f"{profile}.toml"]:
             add(f"home/{path.relative_to(home)}", path.read_bytes())
-    (out / "programs.jsonl").write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in reduced(sculler, run)))
+    (out / "programs.jsonl").write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in reduced(export(sculler, run), run)))
     best = run / "best" / "candidate.cu"
     if best.is_file():  # a run that was ended early has none
         (out / "best.cu").write_bytes(best.read_bytes())

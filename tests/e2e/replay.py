@@ -26,8 +26,8 @@ def make_home(home):
 
 
 class Replay:
-    def __init__(self, record, programs, folder):
-        self.record, self.programs, self.folder = record, programs, folder
+    def __init__(self, record, rows, programs, folder):
+        self.record, self.rows, self.programs, self.folder = record, rows, programs, folder
         with tarfile.open(record / "record.tar.xz") as archive:
             archive.extractall(folder)
         make_home(folder / "home")
@@ -49,10 +49,13 @@ class Replay:
             raise SystemExit(f"the replay does not say what it is:\n{ran.stdout[:600]}")
         return ran.returncode, ran.stderr, next(runs.iterdir()) if runs.is_dir() else None
 
-    def differences(self, run):
+    def export(self, run):
+        return recorded.export(self.programs / "sculler", run)
+
+    def differences(self, exported, run):
         """Programs, verdicts and decisions of a replay that are not the recorded ones, and how many were replayed."""
         was, now = ([{key: value for key, value in row.items() if key != "plan"} for row in rows]  # words for people
-                    for rows in (recorded.read(self.record), recorded.reduced(self.programs / "sculler", run)))
+                    for rows in (self.rows, recorded.reduced(exported, run)))
         wrong = [f"recorded {a}\nreplayed {b}" for a, b in zip(was, now) if a != b]
         if len(was) != len(now):
             wrong.append(f"{len(was)} programs, verdicts and decisions were recorded, {len(now)} replayed")
@@ -62,8 +65,9 @@ class Replay:
         code, said, run = self.run(self.cassette)
         if self.whole and code != 0 or not self.whole and "the cassette ends, but the run does not" not in said:
             return [f"exit {code}: {said}"]
-        wrong, models = self.differences(run)
-        for line in recorded.export(self.programs / "sculler", run):
+        exported = self.export(run)
+        wrong, models = self.differences(exported, run)
+        for line in exported:
             if line.get("verdict") and line["verdict"].get("recorded") is not True:
                 wrong.append(f"the verdict of program {line['program']} is not labelled as recorded")
         told = json.loads(subprocess.run([str(self.programs / "sculler"), "report", str(run), "--json"], capture_output=True, text=True,
@@ -87,7 +91,7 @@ class Replay:
             return [f"{what}: {len(changed)} lines were changed"]
         code, said, run = self.run(lines)
         if code == 0:  # nothing came after it that would have gone another way
-            wrong, _ = self.differences(run)
+            wrong, _ = self.differences(self.export(run), run)
             print(f"{what}: seen in {len(wrong)} places")
             return [] if wrong else [f"{what}: passes"]
         print(f"{what}: exit {code}: {said.strip()}")
@@ -125,7 +129,7 @@ def main():
         return True
 
     with tempfile.TemporaryDirectory() as temporary:
-        replay = Replay(a.record.resolve(), a.programs.resolve(), pathlib.Path(temporary))
+        replay = Replay(a.record.resolve(), rows, a.programs.resolve(), pathlib.Path(temporary))
         wrong = replay.same()
         wrong += replay.refuses("a changed answer", answer, "this run did not ask for")
         wrong += replay.refuses("a changed verdict", verdict, "this run did not ask for")
