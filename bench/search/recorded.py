@@ -114,6 +114,21 @@ def search_verdicts(lines):
             yield programs[line["program"]], line
 
 
+def axes(width, height, left, right, top, bottom, y, levels, numbers, what):
+    """The lines of a figure of predicted latency that its marks come upon: `levels` are µs, `numbers` places and their words."""
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+           'font-family="sans-serif" font-size="12">',
+           f'<rect width="{width}" height="{height}" fill="white"/>']
+    for us in levels:
+        out.append(f'<line x1="{left}" x2="{width - right}" y1="{y(us):.1f}" y2="{y(us):.1f}" stroke="#e5e5e5"/>')
+        out.append(f'<text x="{left - 8}" y="{y(us) + 4:.1f}" text-anchor="end">{us}</text>')
+    for at, word in numbers:
+        out.append(f'<text x="{at:.1f}" y="{height - bottom + 18}" text-anchor="middle">{word}</text>')
+    out.append(f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle">{what}</text>')
+    out.append(f'<text transform="translate(16 {(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">predicted µs</text>')
+    return out
+
+
 def figure(folder):
     """One mark a program, by its number; the step is the best until then, seeds included."""
     rows = list(search_verdicts(read(folder)))
@@ -130,16 +145,8 @@ def figure(folder):
         return top + (high - min(us, high)) / (high - low) * (height - top - bottom)
 
     color = {"baseline": "#888888", "seed": "#1f77b4", "model": "#d62728"}
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-           'font-family="sans-serif" font-size="12">',
-           f'<rect width="{width}" height="{height}" fill="white"/>']
-    for us in range(50 * math.ceil(low / 50), int(high) + 1, 50):
-        out.append(f'<line x1="{left}" x2="{width - right}" y1="{y(us):.1f}" y2="{y(us):.1f}" stroke="#e5e5e5"/>')
-        out.append(f'<text x="{left - 8}" y="{y(us) + 4:.1f}" text-anchor="end">{us}</text>')
-    for number in range(5, last + 1, 5):
-        out.append(f'<text x="{x(number):.1f}" y="{height - bottom + 18}" text-anchor="middle">{number}</text>')
-    out.append(f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle">program, in the order of the search</text>')
-    out.append(f'<text transform="translate(16 {(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">predicted µs</text>')
+    out = axes(width, height, left, right, top, bottom, y, range(50 * math.ceil(low / 50), int(high) + 1, 50),
+               [(x(number), number) for number in range(5, last + 1, 5)], "program, in the order of the search")
     for kind in ("baseline", "seed"):  # the best of each
         name, us = min(((p["name"], v["predicted_us"]) for p, v in rows if p["origin"] == kind), key=lambda one: one[1])
         out.append(f'<line x1="{left}" x2="{width - right}" y1="{y(us):.1f}" y2="{y(us):.1f}" stroke="#999999" stroke-dasharray="5 4"/>')
@@ -168,13 +175,18 @@ def figure(folder):
     (folder / "best-so-far.svg").write_text("\n".join(out + ["</svg>"]) + "\n")
 
 
+def proposals_of(lines):
+    return sorted((line for line in lines if line["kind"] == "proposal"), key=lambda line: line["index"])
+
+
 def table(folder):
     lines = read(folder)
-    predicted = {p["id"]: (p["name"], v["predicted_us"]) for p, v in search_verdicts(lines)}
-    best = min(us for p, v in search_verdicts(lines) if p["origin"] == "seed" for us in [v["predicted_us"]])
+    found = list(search_verdicts(lines))
+    predicted = {p["id"]: (p["name"], v["predicted_us"]) for p, v in found}
+    best = min(v["predicted_us"] for p, v in found if p["origin"] == "seed")
     print("| proposal | island | phase | asked for | parents | program | predicted µs | best until then |")
     print("|---|---|---|---|---|---|---|---|")
-    for p in sorted((line for line in lines if line["kind"] == "proposal"), key=lambda line: line["index"]):
+    for p in proposals_of(lines):
         name, us = predicted.get(p["program"], ("-", None))
         parents = ", ".join(str(p[key]) for key in ("parent", "partner") if key in p)
         if us:
@@ -197,7 +209,7 @@ class Arm:
         seeds = [(passed[p["id"]], p) for p in programs.values() if p["origin"] == "seed" and p["id"] in passed]
         self.start, seed = min(seeds, key=lambda one: one[0])
         judged = {line["program"] for line in lines if line["kind"] == "verdict" and line["for"] == "search" and line["status"] != "open"}
-        proposals = sorted((line for line in lines if line["kind"] == "proposal"), key=lambda line: line["index"])
+        proposals = proposals_of(lines)
         while proposals and proposals[-1]["program"] not in judged:  # what was open when the run was ended
             proposals.pop()
         self.us = [passed.get(p["program"]) for p in proposals]
@@ -255,23 +267,15 @@ def compare_figure(arms):
     def y(us):
         return top + (high - min(us, high)) / (high - low) * (height - top - bottom)
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-           'font-family="sans-serif" font-size="12">',
-           f'<rect width="{width}" height="{height}" fill="white"/>']
-    for us in range(low, high + 1, 10):
-        out.append(f'<line x1="{left}" x2="{width - right}" y1="{y(us):.1f}" y2="{y(us):.1f}" stroke="#e5e5e5"/>')
-        out.append(f'<text x="{left - 8}" y="{y(us) + 4:.1f}" text-anchor="end">{us}</text>')
-    for number in range(last + 1):
-        out.append(f'<text x="{x(number):.1f}" y="{height - bottom + 18}" text-anchor="middle">{number or "start"}</text>')
-    out.append(f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle">proposal</text>')
-    out.append(f'<text transform="translate(16 {(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">predicted µs</text>')
+    out = axes(width, height, left, right, top, bottom, y, range(low, high + 1, 10),
+               [(x(number), number or "start") for number in range(last + 1)], "proposal")
     out.append(f'<line x1="{left}" x2="{width - right}" y1="{y(base_us):.1f}" y2="{y(base_us):.1f}" stroke="#999999" stroke-dasharray="5 4"/>')
     out.append(f'<text x="{width - right + 8}" y="{y(base_us) + 4:.1f}" fill="#555555">{baseline} {base_us:.0f}, best baseline</text>')
     for i, (arm, color) in enumerate(zip(arms, colors)):
         aside = 4 * (i - (len(arms) - 1) / 2)  # marks of one proposal beside each other
-        path = []
-        for number, us in enumerate(arm.best_until()):
-            path += [f"{x(number):.1f},{y(arm.best_until()[number - 1]):.1f}"] if number else []
+        until, path = arm.best_until(), []
+        for number, us in enumerate(until):
+            path += [f"{x(number):.1f},{y(until[number - 1]):.1f}"] if number else []
             path.append(f"{x(number):.1f},{y(us):.1f}")
         out.append(f'<polyline points="{" ".join(path)}" fill="none" stroke="{color}" stroke-width="1.8"/>')
         for number, us in enumerate([arm.start] + arm.us):
