@@ -20,14 +20,8 @@ class AnalyzeEnd : public ::testing::Test {
     if (eval::find_toolchain().cuda_home.empty()) GTEST_SKIP() << "no nvcc here";
   }
   static Ran run(std::vector<std::string> arguments) {
-    SpawnOptions options;
-    options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler"};
-    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-    options.argv.insert(options.argv.end(),
-                        {"--cache", std::string(SCULLER_BINARY_DIR) + "/e2e-cache"});
-    options.env = env_subset({"PATH", "HOME", "TMPDIR", "SCULLER_CUDA_HOME", "SCULLER_CUTLASS_HOME",
-                              "SCULLER_PREFIX", "XDG_DATA_HOME"});
-    const auto result = run_command(real_processes(), options, "", 240'000);
+    arguments.insert(arguments.end(), {"--cache", std::string(SCULLER_BINARY_DIR) + "/e2e-cache"});
+    const auto result = run_command(real_processes(), sculler_command(arguments), "", 240'000);
     if (!result) {
       ADD_FAILURE() << result.error().text();
       return {};

@@ -52,12 +52,8 @@ text = '{"title":"A name","description":"Names cost nothing.","original":"return
 
 class BeamRun : public testing::Test {
  protected:
-  int run(std::vector<std::string> arguments) {
-    SpawnOptions options;
-    options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler"};
-    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-    options.env = env_subset({"PATH", "HOME", "TMPDIR"});
-    auto result = run_command(real_processes(), options, {}, 240'000);
+  int run(const std::vector<std::string>& arguments) {
+    auto result = run_command(real_processes(), sculler_command(arguments), {}, 240'000);
     EXPECT_TRUE(result) << (result ? "" : result.error().text());
     if (!result) return -1;
     out_ = result->out;

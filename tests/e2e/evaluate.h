@@ -49,6 +49,20 @@ inline json job_line(const std::string& task, const std::string& name, const std
   return job;
 }
 
+inline std::vector<std::pair<std::string, std::string>> environment() {
+  return env_subset({"PATH", "HOME", "TMPDIR", "SCULLER_CUDA_HOME", "SCULLER_CUTLASS_HOME",
+                     "SCULLER_PREFIX", "XDG_DATA_HOME"});
+}
+
+// sculler as a user runs it.
+inline SpawnOptions sculler_command(const std::vector<std::string>& arguments) {
+  SpawnOptions options;
+  options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler"};
+  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  options.env = environment();
+  return options;
+}
+
 struct Answer {
   std::vector<json> verdicts;  // in order of arrival
   std::string raw, errors;
@@ -65,8 +79,7 @@ inline Answer evaluate(const std::vector<json>& jobs, const std::string& spool =
                   std::string(SCULLER_BINARY_DIR) + "/e2e-cache"};
   if (!spool.empty()) options.argv.insert(options.argv.end(), {"--spool", spool});
   if (!containment.empty()) options.argv.insert(options.argv.end(), {"--containment", containment});
-  options.env = env_subset({"PATH", "HOME", "TMPDIR", "SCULLER_CUDA_HOME", "SCULLER_CUTLASS_HOME",
-                            "SCULLER_PREFIX", "XDG_DATA_HOME"});
+  options.env = environment();
   std::string input;
   for (const auto& job : jobs) input += job.dump() + "\n";
   Answer answer;

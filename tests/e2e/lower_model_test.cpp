@@ -94,13 +94,6 @@ class LowerModel : public testing::Test {
       if (!line.empty()) out.emplace_back(line);
     return out;
   }
-  [[nodiscard]] SpawnOptions command(std::vector<std::string> arguments) const {
-    SpawnOptions options;
-    options.argv = {std::string(SCULLER_BINARY_DIR) + "/bin/sculler"};
-    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-    options.env = env_subset({"PATH", "HOME", "TMPDIR", "SCULLER_CUDA_HOME", "SCULLER_PREFIX"});
-    return options;
-  }
   std::vector<std::string> lower(const std::string& text, std::vector<std::string> more = {}) {
     std::ofstream(folder_.path("host.cu")) << text;
     std::vector<std::string> all = {"lower",   folder_.path("host.cu"),
@@ -114,7 +107,7 @@ class LowerModel : public testing::Test {
     return all;
   }
   int run(const std::vector<std::string>& arguments) {
-    auto result = run_command(real_processes(), command(arguments), {}, 240'000);
+    auto result = run_command(real_processes(), sculler_command(arguments), {}, 240'000);
     EXPECT_TRUE(result) << (result ? "" : result.error().text());
     if (!result) return -1;
     out_ = result->out;
@@ -273,7 +266,7 @@ TEST_F(LowerModel, KilledInTheMiddleItGoesOn) {
     fs::remove(folder_.path("asked"));
     const std::string held = folder_.path("held");
     fs::remove(held);
-    auto options = command(lower(programs_.macro));
+    auto options = sculler_command(lower(programs_.macro));
     options.env.emplace_back("SCULLER_HOLD", std::string(point) + ":" + held);
     options.out = Stdio::null();
     options.err = Stdio::null();
