@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 2; ++i)
     seeds.push_back(
         *search::make_source("seed" + std::to_string(i), "seed.cu", source_text(bytes, i)));
-  search::EvolveRun around;
+  search::AskingRun around;
   Stub stub;
   NoProgress progress;
   Log log(real_files(), real_clock(), folder + "/log.jsonl");

@@ -30,13 +30,7 @@ text = '{"title":"A comment","description":"It does nothing.","original":"return
 
 class BeamCliTest : public ScriptedCliTest {
  protected:
-  BeamCliTest() : ScriptedCliTest(kRules) {}
-  std::vector<std::string> optimize(std::vector<std::string> more) {
-    std::vector<std::string> all = {"optimize", "silu",   "--target",
-                                    "cpu",      "--runs", folder_ + "/runs"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
+  BeamCliTest() : ScriptedCliTest(kRules, {"optimize", "silu", "--target", "cpu"}) {}
 };
 
 TEST_F(BeamCliTest, SearchesReportsAndResumes) {
@@ -91,12 +85,7 @@ TEST_F(BeamCliTest, ThePresetIsThePapers) {
   EXPECT_EQ(beam->expn, 16);
   EXPECT_FALSE(beam->faithful);
   EXPECT_TRUE(beam->memory);
-  // What is printed reads back the same.
-  MemoryFiles files;
-  ASSERT_TRUE(files.write_atomic("/run.toml", print_settings(settings)));
-  Settings back;
-  ASSERT_TRUE(read_settings(files, "/run.toml", back));
-  EXPECT_EQ(print_settings(back), print_settings(settings));
+  expect_reads_back(settings);
 }
 
 TEST_F(BeamCliTest, TheMemoryIsOnOffOrAFile) {

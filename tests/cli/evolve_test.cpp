@@ -32,14 +32,8 @@ text = "What holds: little."
 
 class EvolveCliTest : public ScriptedCliTest {
  protected:
-  EvolveCliTest() : ScriptedCliTest(kRules) {}
-
-  std::vector<std::string> optimize(std::vector<std::string> more) {
-    std::vector<std::string> all = {"optimize", "gemm_allgather", "--strategy",
-                                    "evolve",   "--runs",         folder_ + "/runs"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
+  EvolveCliTest()
+      : ScriptedCliTest(kRules, {"optimize", "gemm_allgather", "--strategy", "evolve"}) {}
 };
 
 TEST_F(EvolveCliTest, WithoutAModelItSaysWhatToWrite) {
@@ -106,12 +100,7 @@ TEST_F(EvolveCliTest, ThePresetIsThePapers) {
   EXPECT_EQ(evolve->novelty, 0.995);
   EXPECT_EQ(evolve->recommendations, 5);
   EXPECT_EQ(settings.llm.max_usd, 10);
-  // What is printed reads back the same.
-  MemoryFiles files;
-  ASSERT_TRUE(files.write_atomic("/run.toml", print_settings(settings)));
-  Settings back;
-  ASSERT_TRUE(read_settings(files, "/run.toml", back));
-  EXPECT_EQ(print_settings(back), print_settings(settings));
+  expect_reads_back(settings);
 }
 
 // A program that the built-in lowering refuses, and what a model makes of it.

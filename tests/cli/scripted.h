@@ -6,6 +6,9 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/json.h"
 #include "cli/app.h"
@@ -41,7 +44,9 @@ inline std::string scripted_verdict(const std::string& id, const std::string&) {
 
 class ScriptedCliTest : public ::testing::Test {
  protected:
-  explicit ScriptedCliTest(const char* rules) {
+  // `optimize`: the begin of every such call, the folder of its runs aside.
+  ScriptedCliTest(const char* rules, std::vector<std::string> optimize)
+      : optimize_(std::move(optimize)) {
     EXPECT_TRUE(real_files().write_atomic(folder_ + "/rules.toml", rules));
   }
 
@@ -64,8 +69,23 @@ class ScriptedCliTest : public ::testing::Test {
     std::free(err);
     return code;
   }
+  std::vector<std::string> optimize(const std::vector<std::string>& more) const {
+    auto all = optimize_;
+    all.insert(all.end(), {"--runs", folder_ + "/runs"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // What is printed of settings reads back the same.
+  static void expect_reads_back(const Settings& settings) {
+    MemoryFiles files;
+    ASSERT_TRUE(files.write_atomic("/run.toml", print_settings(settings)));
+    Settings back;
+    ASSERT_TRUE(read_settings(files, "/run.toml", back));
+    EXPECT_EQ(print_settings(back), print_settings(settings));
+  }
   bool said(const std::string& text) const { return out_.find(text) != std::string::npos; }
 
+  const std::vector<std::string> optimize_;
   FakeClock clock_;
   test::TempFolder temporary_{"sculler_cli"};
   const std::string folder_ = temporary_.path();

@@ -8,55 +8,31 @@
 #include <thread>
 
 #include "base/strings.h"
+#include "search/asking_world.h"
 #include "search/beam_world.h"
-#include "search/run.h"
 
 namespace sculler::search::beam {
 namespace {
 
-class BeamTest : public ::testing::Test {
+class BeamTest : public AskingTest {
  protected:
-  BeamTest() {
-    settings_.frame.task = "/t";
-    settings_.frame.task_sha256 = "t";
-    settings_.frame.target = "cpu";
-    settings_.frame.size = "default";
-    settings_.frame.stages = search_stages("cpu");
+  BeamTest() : AskingTest("cpu", "default") {
     settings_.budget = 0;
-    settings_.spool = "/spool";
-    settings_.stop_at_percent_sol = 0;
     settings_.confirm = 0;
-    EXPECT_TRUE(files_.mkdirs("/spool"));
-    EXPECT_TRUE(files_.mkdirs("/run"));
-    store_ = std::move(*store::Store::open(":memory:", clock_));
     beam_settings_.width = beam_settings_.plans = beam_settings_.kernels = 2;
     beam_settings_.rounds = 3;
     beam_settings_.topk = beam_settings_.expn = 2;
   }
 
   Result<Summary> run(llm::Provider& provider, Evaluator& evaluator, llm::Tape* tape = nullptr) {
-    BeamRun around;
-    around.seed = 1;
-    around.budget = settings_.budget;
-    around.calls = calls_;
-    around.task = task_;
-    around.target = "cpu";
-    around.name = "run of " + task_;
-    around.note = [this](const std::string& text) { notes_.push_back(text); };
-    around.tape = tape;
-    around.shared = shared_;
+    BeamRun run{around(tape)};
+    run.task = task_;
+    run.target = "cpu";
+    run.name = "run of " + task_;
+    run.shared = shared_;
     notes_.clear();
-    beam_ = std::make_unique<Beam>(seeds_, beam_settings_, around, provider, beam_brief(), *store_);
-    if (auto ok = beam_->restore(); !ok) {
-      beam_->finish();
-      return fail(ok.error());
-    }
-    Log log(files_, clock_, "/run/log.jsonl");
-    search::Run run(*store_, files_, clock_, evaluator, *beam_, progress_, log, settings_);
-    run.tape = tape;
-    auto summary = run.execute({toy_baseline()});
-    beam_->finish();
-    return summary;
+    beam_ = std::make_unique<Beam>(seeds_, beam_settings_, run, provider, beam_brief(), *store_);
+    return execute(*beam_, evaluator, tape);
   }
   Result<Summary> run_table(const std::map<int64_t, int>& values, const Drift& drift = {}) {
     llm::FakeProvider provider(
@@ -92,24 +68,12 @@ class BeamTest : public ::testing::Test {
     for (const auto& item : beam_->memory()) out += item.key() + " ";
     return out;
   }
-  int notes_with(const std::string& word) const {
-    return static_cast<int>(std::count_if(
-        notes_.begin(), notes_.end(),
-        [&](const std::string& note) { return note.find(word) != std::string::npos; }));
-  }
 
-  MemoryFiles files_;
-  FakeClock clock_;
-  RecordedProgress progress_;
-  std::unique_ptr<store::Store> store_;
-  RunSettings settings_;
   BeamSettings beam_settings_;
   std::vector<std::shared_ptr<const Source>> seeds_ = {kernel_seed(1000)};
-  int64_t calls_ = 1;
   std::string task_ = "toy";
   store::SharedMemory* shared_ = nullptr;
   std::unique_ptr<Beam> beam_;
-  std::vector<std::string> notes_;
   std::vector<llm::Request> asked_;
 };
 
@@ -214,8 +178,7 @@ TEST_F(BeamTest, AFixerRepairsWhatDidNotPassAndTheAttemptCounts) {
               std::string::npos);
     return beam_reply(block_answer(request.index == 1 ? 600 : 0, 100 + request.index));
   });
-  FakeEvaluator evaluator(
-      [](const std::string& id, const std::string& line) { return kernel_verdict(id, line); });
+  FakeEvaluator evaluator(first_verdict);
   const auto summary = run(provider, evaluator);
   ASSERT_TRUE(summary) << summary.error().text();
   EXPECT_EQ(summary->tally.evaluated, 8);  // seed, four attempts, three repairs
@@ -255,8 +218,7 @@ TEST_F(BeamTest, AnswersOfNoUseCostTheirAttemptAlone) {
   });
   beam_settings_.plans = 8;
   beam_settings_.rounds = 2;
-  FakeEvaluator evaluator(
-      [](const std::string& id, const std::string& line) { return kernel_verdict(id, line); });
+  FakeEvaluator evaluator(first_verdict);
   const auto summary = run(provider, evaluator);
   ASSERT_TRUE(summary) << summary.error().text();
   EXPECT_EQ(summary->why, "rounds");
@@ -274,8 +236,7 @@ TEST_F(BeamTest, AnswersOfNoUseCostTheirAttemptAlone) {
 TEST_F(BeamTest, EndlessNonsenseEndsTheRun) {
   beam_settings_.give_up = 5;
   llm::FakeProvider provider([](const llm::Request&) { return llm::Reply(beam_reply("no")); });
-  FakeEvaluator evaluator(
-      [](const std::string& id, const std::string& line) { return kernel_verdict(id, line); });
+  FakeEvaluator evaluator(first_verdict);
   beam_settings_.plans = 20;
   const auto summary = run(provider, evaluator);
   ASSERT_TRUE(summary) << summary.error().text();
@@ -288,8 +249,7 @@ TEST_F(BeamTest, AModelThatIsDownEndsTheRunInOrder) {
     if (request.index >= 2) return llm::fault(llm::Fault::kDown, "it is down");
     return beam_answer(request, {{0, 900}, {1, 950}});
   });
-  FakeEvaluator evaluator(
-      [](const std::string& id, const std::string& line) { return kernel_verdict(id, line); });
+  FakeEvaluator evaluator(first_verdict);
   const auto summary = run(provider, evaluator);
   ASSERT_TRUE(summary) << summary.error().text();
   EXPECT_EQ(summary->why, "models that are down");
@@ -319,9 +279,7 @@ TEST_F(BeamTest, ACassetteReplaysARunWhoseAnswersCameInAnyOrder) {
   ASSERT_TRUE(tape);
   llm::FakeProvider slow([&](const llm::Request& request) -> llm::Reply {
     std::this_thread::sleep_for(std::chrono::microseconds(request.index * 7919 % 23 * 100));
-    llm::Reply reply = beam_answer(request, kGoldenValues);
-    EXPECT_TRUE((*tape)->keep(request, reply));
-    return reply;
+    return kept(**tape, request, beam_answer(request, kGoldenValues));
   });
   FakeEvaluator evaluator([](const std::string& id, const std::string& line) {
     return kernel_verdict(id, line, kGoldenDrift);
@@ -332,13 +290,9 @@ TEST_F(BeamTest, ACassetteReplaysARunWhoseAnswersCameInAnyOrder) {
   store_ = std::move(*store::Store::open(":memory:", clock_));
   auto replay = llm::Tape::replay(files_, "/run/cassette.jsonl");
   ASSERT_TRUE(replay) << replay.error().text();
-  llm::FakeProvider provider(
-      [&](const llm::Request& request) -> llm::Reply { return (*replay)->reply(request); });
-  FakeEvaluator nobody([](const std::string&, const std::string&) -> std::string {
-    ADD_FAILURE() << "the evaluator is asked in a replay";
-    return "{}";
-  });
-  const auto replayed = run(provider, nobody, replay->get());
+  llm::FakeProvider provider(recorded_by(**replay));
+  FakeEvaluator unasked(nobody);
+  const auto replayed = run(provider, unasked, replay->get());
   ASSERT_TRUE(replayed) << replayed.error().text();
   EXPECT_EQ(state(), before);
   EXPECT_EQ(replayed->best->program, recorded->best->program);
@@ -409,8 +363,7 @@ TEST_F(BeamTest, ASharedMemoryHelpsAnotherTaskAndSaysSo) {
       return beam_reply(plan_answer("the same here",
                                     request.index == 0 ? std::vector<int>{1} : std::vector<int>{}));
     });
-    FakeEvaluator evaluator(
-        [](const std::string& id, const std::string& line) { return kernel_verdict(id, line); });
+    FakeEvaluator evaluator(first_verdict);
     ASSERT_TRUE(run(provider, evaluator));
     EXPECT_EQ(shown_to, life == 0 ? 2 : 0);  // the second life asks nothing
     items = (*shared)->items("cpu");

@@ -7,49 +7,23 @@
 #include <thread>
 
 #include "base/strings.h"
-#include "search/evolve_world.h"
-#include "search/run.h"
+#include "search/asking_world.h"
 
 namespace sculler::search {
 namespace {
 
-class EvolveTest : public ::testing::Test {
+class EvolveTest : public AskingTest {
  protected:
-  EvolveTest() {
-    settings_.frame.task = "/t";
-    settings_.frame.task_sha256 = "t";
-    settings_.frame.target = "emu";
-    settings_.frame.size = "emu";
-    settings_.frame.stages = search_stages("emu");
+  EvolveTest() : AskingTest("emu", "emu") {
     settings_.frame.n_ranks = 2;
     settings_.budget = 43;
-    settings_.spool = "/spool";
-    settings_.stop_at_percent_sol = 0;
     settings_.confirm = 1;
-    EXPECT_TRUE(files_.mkdirs("/spool"));
-    EXPECT_TRUE(files_.mkdirs("/run"));
-    store_ = std::move(*store::Store::open(":memory:", clock_));
   }
 
   Result<Summary> run(llm::Provider& provider, Evaluator& evaluator, llm::Tape* tape = nullptr) {
-    AskingRun around;
-    around.seed = 1;
-    around.budget = settings_.budget;
-    around.calls = calls_;
-    around.note = [this](const std::string& text) { notes_.push_back(text); };
-    around.tape = tape;
-    evolve_ = std::make_unique<Evolve>(seeds_, evolve_settings_, around, provider, brief_, *store_);
-    if (auto ok = evolve_->restore(); !ok) {
-      evolve_->finish();  // the provider ends before this fixture
-      return fail(ok.error());
-    }
-    Log log(files_, clock_, "/run/log.jsonl");
-    search::Run run(*store_, files_, clock_, evaluator, *evolve_, progress_, log, settings_);
-    run.tape = tape;
-    run.batches = batches_;
-    auto summary = run.execute({toy_baseline()});
-    evolve_->finish();
-    return summary;
+    evolve_ =
+        std::make_unique<Evolve>(seeds_, evolve_settings_, around(tape), provider, brief_, *store_);
+    return execute(*evolve_, evaluator, tape);
   }
   // name, directive and hash of every program, in order of its coming.
   std::vector<std::string> programs() {
@@ -59,24 +33,11 @@ class EvolveTest : public ::testing::Test {
     }));
     return out;
   }
-  int notes_with(const std::string& word) const {
-    return static_cast<int>(std::count_if(
-        notes_.begin(), notes_.end(),
-        [&](const std::string& note) { return note.find(word) != std::string::npos; }));
-  }
 
-  MemoryFiles files_;
-  FakeClock clock_;
-  RecordedProgress progress_;
-  std::unique_ptr<store::Store> store_;
-  RunSettings settings_;
   EvolveSettings evolve_settings_;
   std::vector<std::shared_ptr<const Source>> seeds_ = toy_seeds();
   Brief brief_ = toy_brief();
-  int64_t calls_ = 1;
-  Batches* batches_ = nullptr;
   std::unique_ptr<Evolve> evolve_;
-  std::vector<std::string> notes_;
 };
 
 TEST_F(EvolveTest, FindsSomethingBetterThanItsSeeds) {
@@ -132,9 +93,7 @@ TEST_F(EvolveTest, ACassetteReplaysARunWhoseAnswersCameInAnyOrder) {
   ASSERT_TRUE(tape);
   llm::FakeProvider slow([&](const llm::Request& request) -> llm::Reply {
     std::this_thread::sleep_for(std::chrono::microseconds(request.index * 7919 % 23 * 100));
-    llm::Reply reply = toy_answer(request);
-    EXPECT_TRUE((*tape)->keep(request, reply));
-    return reply;
+    return kept(**tape, request, toy_answer(request));
   });
   FakeEvaluator evaluator(toy_verdict);
   const auto recorded = run(slow, evaluator, tape->get());
@@ -144,13 +103,9 @@ TEST_F(EvolveTest, ACassetteReplaysARunWhoseAnswersCameInAnyOrder) {
     store_ = std::move(*store::Store::open(":memory:", clock_));
     auto replay = llm::Tape::replay(files_, "/run/cassette.jsonl");
     ASSERT_TRUE(replay) << replay.error().text();
-    llm::FakeProvider provider(
-        [&](const llm::Request& request) -> llm::Reply { return (*replay)->reply(request); });
-    FakeEvaluator nobody([](const std::string&, const std::string&) -> std::string {
-      ADD_FAILURE() << "the evaluator is asked in a replay";
-      return "{}";
-    });
-    const auto replayed = run(provider, nobody, replay->get());
+    llm::FakeProvider provider(recorded_by(**replay));
+    FakeEvaluator unasked(nobody);
+    const auto replayed = run(provider, unasked, replay->get());
     ASSERT_TRUE(replayed) << replayed.error().text();
     EXPECT_EQ(programs(), before);
     EXPECT_EQ(replayed->best->program, recorded->best->program);
@@ -200,9 +155,7 @@ TEST_F(EvolveTest, WhatIsMeasuredInBatchesCorrectsWhatWasPredicted) {
       if (message.text.find("measured on GPUs") != std::string::npos &&
           message.text.find("times as fast as baseline nccl") != std::string::npos)
         ++told;
-    llm::Reply reply = toy_answer(request);
-    EXPECT_TRUE((*tape)->keep(request, reply));
-    return reply;
+    return kept(**tape, request, toy_answer(request));
   });
   FakeEvaluator evaluator(toy_verdict);
   std::optional<Batches> batches(std::in_place, files_, around, gpu, std::launch::deferred);
@@ -232,8 +185,7 @@ TEST_F(EvolveTest, WhatIsMeasuredInBatchesCorrectsWhatWasPredicted) {
     batches_ = &*batches;
     auto replay = llm::Tape::replay(files_, "/run/cassette.jsonl");
     ASSERT_TRUE(replay) << replay.error().text();
-    llm::FakeProvider recorded_model(
-        [&](const llm::Request& request) -> llm::Reply { return (*replay)->reply(request); });
+    llm::FakeProvider recorded_model(recorded_by(**replay));
     const auto replayed = run(recorded_model, evaluator, replay->get());
     ASSERT_TRUE(replayed) << replayed.error().text();
     EXPECT_EQ(programs(), before);
@@ -258,9 +210,7 @@ TEST_F(EvolveTest, ARunWhoseBatchesAreOwedIsReplayed) {
   auto tape = llm::Tape::record(files_, "/run/cassette.jsonl");
   ASSERT_TRUE(tape);
   llm::FakeProvider provider([&](const llm::Request& request) -> llm::Reply {
-    llm::Reply reply = toy_answer(request);
-    EXPECT_TRUE((*tape)->keep(request, reply));
-    return reply;
+    return kept(**tape, request, toy_answer(request));
   });
   FakeEvaluator evaluator(toy_verdict);
   std::optional<Batches> batches(std::in_place, files_, around, pack, std::launch::deferred);
@@ -277,8 +227,7 @@ TEST_F(EvolveTest, ARunWhoseBatchesAreOwedIsReplayed) {
   batches_ = &*batches;
   auto replay = llm::Tape::replay(files_, "/run/cassette.jsonl");
   ASSERT_TRUE(replay) << replay.error().text();
-  llm::FakeProvider recorded_model(
-      [&](const llm::Request& request) -> llm::Reply { return (*replay)->reply(request); });
+  llm::FakeProvider recorded_model(recorded_by(**replay));
   const auto replayed = run(recorded_model, evaluator, replay->get());
   ASSERT_TRUE(replayed) << replayed.error().text();
   ASSERT_TRUE(replayed->best);
