@@ -47,7 +47,7 @@ Status ask(App& app, const Options& o) {
     if (!parsed) return fail(parsed.error());
     request.schema = dump_json(*parsed);
   }
-  auto models = open_models(app, settings, {});
+  auto models = open_models(app, settings, {}, nullptr);
   if (!models) return fail(models.error());
   llm::Reply reply = llm::fault(llm::Fault::kCancelled, {});
   {

@@ -53,7 +53,7 @@ Result<Asking> open_beam(const App& app, const std::string& folder, const Settin
   auto brief = open_brief(app, settings, plan, "executor");
   if (!brief) return fail(brief.error());
   Asking out;
-  auto models = open_models(app, settings, folder);
+  auto models = open_models(app, settings, folder, &store);
   if (!models) return fail(models.error());
   out.models = std::move(*models);
   search::beam::BeamRun run{asking_run(settings, out.models, std::move(note))};

@@ -197,7 +197,7 @@ search::AskingRun asking_run(const Settings& settings, const Models& models,
   search::AskingRun out;
   out.seed = static_cast<uint64_t>(settings.seed);
   out.budget = settings.candidates;
-  out.calls = settings.llm.parallel;
+  out.calls = models.at_once;
   out.note = std::move(note);
   out.tape = models.tape.get();
   return out;
@@ -212,7 +212,7 @@ Result<Asking> open_evolution(const App& app, const std::string& folder, const S
   auto brief = open_brief(app, settings, plan, "mutator");
   if (!brief) return fail(brief.error());
   Asking out;
-  auto models = open_models(app, settings, folder);
+  auto models = open_models(app, settings, folder, &store);
   if (!models) return fail(models.error());
   out.models = std::move(*models);
   auto run = asking_run(settings, out.models, std::move(note));

@@ -127,7 +127,7 @@ Status run_lowering(App& app, const std::string& folder, const Settings& setting
   if (!llm) return fail(llm.error());
   auto brief = open_brief(app, settings, plan, "transformer");
   if (!brief) return fail(brief.error());
-  auto models = open_models(app, settings, folder);
+  auto models = open_models(app, settings, folder, store->get());
   if (!models) return fail(models.error());
   const InterruptWatch watch(*models->provider, app.interrupted);
   std::unique_ptr<Progress> progress;

@@ -1,5 +1,6 @@
 #include "cli/models.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/process.h"
@@ -27,8 +28,8 @@ InterruptWatch::~InterruptWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<Models> open_models(const App& app, const Settings& settings,
-                           const std::string& run_folder) {
+Result<Models> open_models(const App& app, const Settings& settings, const std::string& run_folder,
+                           store::Store* store) {
   auto home = app.home();
   if (!home) return fail(home.error());
   auto llm = effective_llm(settings);
@@ -45,12 +46,17 @@ Result<Models> open_models(const App& app, const Settings& settings,
     out.tape = std::move(*tape);
     if (settings.llm_replay_prompts == "any") out.tape->take_any_prompt();
   }
-  if (!run_folder.empty()) {
-    auto calls = store::Calls::open(join_path(run_folder, "store.sqlite"), app.clock);
+  if (store != nullptr) {
+    auto calls = store->calls();
     if (!calls) return fail(calls.error());
     out.calls = std::move(*calls);
     out.log = search::make_call_log(*out.calls);
   }
+  // A local server answers one question after another, and those that wait run out of time.
+  const bool local = std::all_of(llm->models.begin(), llm->models.end(),
+                                 [](const llm::Model& m) { return m.provider == "local"; });
+  const auto models = static_cast<int64_t>(llm->models.size());
+  out.at_once = local && models > 0 ? std::min(llm->parallel, models) : llm->parallel;
   llm::Surroundings around{app.files, app.clock, app.processes};
   around.log = out.log.get();
   around.tape = out.tape.get();

@@ -10,7 +10,7 @@
 #include "cli/settings.h"
 #include "llm/make.h"
 #include "llm/tape.h"
-#include "store/calls.h"
+#include "store/store.h"
 
 namespace sculler::cli {
 
@@ -20,11 +20,12 @@ struct Models {
   std::unique_ptr<store::Calls> calls{};  // null where there is no run folder
   std::unique_ptr<llm::CallLog> log{};
   std::unique_ptr<llm::Provider> provider{};
+  int64_t at_once = 1;  // questions that are worth asking at the same time
 };
 
-// `run_folder` with its store.sqlite, in which calls are kept; empty: nothing is kept.
+// Calls are kept in `store`, where there is one; beside a run, `run_folder` is empty.
 [[nodiscard]] Result<Models> open_models(const App& app, const Settings& settings,
-                                         const std::string& run_folder);
+                                         const std::string& run_folder, store::Store* store);
 
 // Ends the questions of a provider when the user interrupts.
 class InterruptWatch {

@@ -35,7 +35,8 @@ Result<Candidate> candidate_of(store::Store& store, const store::Program& progra
 
 Result<int64_t> keep_attempt(store::Store& store, const JobFrame& frame, const Candidate& candidate,
                              const std::string& job) {
-  if (auto ok = store.begin(); !ok) return fail(ok.error());
+  auto transaction = store.begin();
+  if (!transaction) return fail(transaction.error());
   auto id = store.add_program(program_of(candidate), candidate.source->text);
   if (!id) return fail(id.error());
   if (auto ok = store.add_attempt({job, *id, frame.target, frame.size, join(frame.stages, " "),
@@ -43,7 +44,7 @@ Result<int64_t> keep_attempt(store::Store& store, const JobFrame& frame, const C
       !ok)
     return fail(ok.error());
   hold_point("attempt");
-  if (auto ok = store.commit(); !ok) return fail(ok.error());
+  if (auto ok = transaction->commit(); !ok) return fail(ok.error());
   return *id;
 }
 
@@ -59,10 +60,11 @@ store::Evaluation evaluation_of(const Verdict& v, std::string text) {
 }
 
 Status keep_evaluation(store::Store& store, const store::Evaluation& evaluation) {
-  if (auto ok = store.begin(); !ok) return ok;
+  auto transaction = store.begin();
+  if (!transaction) return fail(transaction.error());
   if (auto added = store.add_evaluation(evaluation); !added) return fail(added.error());
   hold_point("evaluation");
-  return store.commit();
+  return transaction->commit();
 }
 
 Result<std::string> recorded_verdict(llm::Tape& tape, const std::string& job) {

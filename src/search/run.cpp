@@ -103,6 +103,9 @@ Status Run::finish(const std::string& job, std::string text, bool known) {
   if (!verdict) return fail(verdict.error());
   const Flight flight = std::move(at->second);
   flights_.erase(at);
+  // What the verdict leads to is written with it.
+  auto transaction = store_.begin();
+  if (!transaction) return fail(transaction.error());
   if (!known) {
     store::Evaluation evaluation = evaluation_of(*verdict, text);
     evaluation.program = flight.program;
@@ -111,7 +114,8 @@ Status Run::finish(const std::string& job, std::string text, bool known) {
     }
     if (auto ok = keep(job, evaluation); !ok) return ok;
   }
-  return consider(flight, *verdict, text);
+  if (auto ok = consider(flight, *verdict, text); !ok) return ok;
+  return transaction->commit();
 }
 
 Status Run::consider(const Flight& flight, const Verdict& verdict, const std::string& text) {
@@ -356,6 +360,14 @@ Status Run::confirm_best() {
   return {};
 }
 
+// Decisions of one step are written at once.
+Status Run::advance() {
+  auto transaction = store_.begin();
+  if (!transaction) return fail(transaction.error());
+  if (auto ok = strategy_.advance(); !ok) return ok;
+  return transaction->commit();
+}
+
 Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
   start_ns_ = clock_.now_ns();
   summary_.tally.budget = settings_.budget;
@@ -401,7 +413,7 @@ Result<Summary> Run::execute(const std::vector<Candidate>& baselines) {
     if (batches != nullptr && batches->due()) {
       if (auto ok = start_batch(); !ok) return fail(ok.error());
     }
-    if (auto ok = strategy_.advance(); !ok) return fail(ok.error());
+    if (auto ok = advance(); !ok) return fail(ok.error());
     const auto room = static_cast<std::size_t>(
         std::max(0, settings_.in_flight - static_cast<int>(flights_.size())));
     std::size_t limit = room;

@@ -88,6 +88,7 @@ class Run {
 
   [[nodiscard]] Status start(Candidate candidate, const JobFrame& frame, bool confirmation);
   [[nodiscard]] Status wait_for_one();
+  [[nodiscard]] Status advance();
   [[nodiscard]] Status replay_one();
   [[nodiscard]] JobFrame confirm_frame() const;
   [[nodiscard]] JobFrame frame_of(const Candidate& candidate) const;

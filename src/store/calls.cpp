@@ -3,7 +3,7 @@
 #include <map>
 #include <mutex>
 
-#include "store/database.h"
+#include "store/calls_on.h"
 
 namespace sculler::store {
 namespace {
@@ -18,13 +18,11 @@ LlmCall call_of(const Statement& s) {
 
 class SqliteCalls final : public Calls {
  public:
-  SqliteCalls(Database database, Clock& clock) : database_(std::move(database)), clock_(clock) {}
+  SqliteCalls(std::shared_ptr<Connection> connection, Clock& clock)
+      : connection_(std::move(connection)), clock_(clock) {}
 
   Status prepare() {
-    if (auto ok = database_.execute("PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=60000; PRAGMA "
-                                    "wal_autocheckpoint=4000;");
-        !ok)
-      return ok;
+    const std::lock_guard lock(connection_->mutex);
     const std::string columns = kColumns;
     const std::pair<Statement*, std::string> all[] = {
         {&add_, "INSERT INTO llm_call(" + columns + ") VALUES(?,?,?,?,?,?,?,?,?,?,?)"},
@@ -39,7 +37,7 @@ class SqliteCalls final : public Calls {
         {&rewards_, "SELECT model,count(*),total(worth) FROM llm_reward GROUP BY model"},
         {&all_, "SELECT " + columns + " FROM llm_call ORDER BY id"}};
     for (const auto& [statement, sql] : all) {
-      auto made = database_.prepare(sql.c_str());
+      auto made = connection_->database.prepare(sql.c_str());
       if (!made) return fail(made.error());
       *statement = std::move(*made);
     }
@@ -47,7 +45,7 @@ class SqliteCalls final : public Calls {
   }
 
   Status add(const LlmCall& call) override {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(connection_->mutex);
     return add_.begin()
         .bind(call.role)
         .bind(call.model)
@@ -65,7 +63,7 @@ class SqliteCalls final : public Calls {
 
   Result<std::optional<LlmCall>> find(std::string_view question,
                                       std::string_view prompt_sha) override {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(connection_->mutex);
     Statement& s = find_.begin().bind(question).bind(prompt_sha);
     auto row = s.step();
     if (!row) return fail(row.error());
@@ -76,12 +74,12 @@ class SqliteCalls final : public Calls {
   }
 
   Status add_reward(std::string_view model, double worth) override {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(connection_->mutex);
     return reward_.begin().bind(model).bind(worth).bind(clock_.wall_ms()).run();
   }
 
   Result<std::vector<LlmTotal>> totals() override {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(connection_->mutex);
     std::map<std::string, LlmTotal> by_name;
     if (auto ok = rows(totals_,
                        [&](const Statement& s) {
@@ -112,7 +110,7 @@ class SqliteCalls final : public Calls {
   }
 
   Status each(const std::function<void(const LlmCall&)>& visit) override {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(connection_->mutex);
     return rows(all_, [&](const Statement& s) { visit(call_of(s)); });
   }
 
@@ -127,20 +125,27 @@ class SqliteCalls final : public Calls {
     }
   }
 
-  std::mutex mutex_;
-  Database database_;
+  std::shared_ptr<Connection> connection_;
   Clock& clock_;
   Statement add_, find_, reward_, totals_, rewards_, all_;
 };
 
 }  // namespace
 
+Result<std::unique_ptr<Calls>> calls_on(std::shared_ptr<Connection> connection, Clock& clock) {
+  auto calls = std::make_unique<SqliteCalls>(std::move(connection), clock);
+  if (auto ok = calls->prepare(); !ok) return fail(ok.error());
+  return std::unique_ptr<Calls>(std::move(calls));
+}
+
 Result<std::unique_ptr<Calls>> Calls::open(const std::string& path, Clock& clock) {
   auto database = Database::open(path);
   if (!database) return fail(database.error());
-  auto calls = std::make_unique<SqliteCalls>(std::move(*database), clock);
-  if (auto ok = calls->prepare(); !ok) return fail(ok.error());
-  return std::unique_ptr<Calls>(std::move(calls));
+  if (auto ok = database->execute("PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=60000; PRAGMA "
+                                  "wal_autocheckpoint=4000;");
+      !ok)
+    return fail(ok.error());
+  return calls_on(std::make_shared<Connection>(std::move(*database)), clock);
 }
 
 }  // namespace sculler::store

@@ -1,6 +1,5 @@
 // What language models were asked and answered in a run: tables llm_call and llm_reward of the
-// run's database, through a connection of their own, so that threads that ask need not go through
-// the one that keeps programs and verdicts.
+// run's database.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +34,10 @@ struct LlmTotal {
   double worth = 0;
 };
 
-// Thread-safe.
+// Thread-safe. Store::calls gives one that shares the store's connection.
 class Calls {
  public:
-  // `path` of the database of a run, which Store::open has made.
+  // Beside no store: `path` of the database of a run, which Store::open has made.
   [[nodiscard]] static Result<std::unique_ptr<Calls>> open(const std::string& path, Clock& clock);
   virtual ~Calls() = default;
 

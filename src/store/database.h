@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,6 +73,14 @@ class Database {
  private:
   sqlite3* handle_ = nullptr;
   std::string path_;
+};
+
+// A database that several owners of statements share: one page cache, and no lock of the file
+// between them. Hold `mutex` from a statement's begin to its last row, and through a transaction.
+struct Connection {
+  explicit Connection(Database opened) : database(std::move(opened)) {}
+  Database database;
+  std::recursive_mutex mutex;
 };
 
 }  // namespace sculler::store

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <mutex>
 
 #include "base/hold.h"
 #include "base/sha256.h"
+#include "store/calls_on.h"
 #include "store/database.h"
 
 namespace sculler::store {
@@ -39,6 +41,7 @@ CREATE TABLE IF NOT EXISTS memory_item(
 enum Query : std::size_t {
   kBegin,
   kCommit,
+  kRollback,
   kAddSource,
   kAddProgram,
   kFindProgram,
@@ -64,6 +67,7 @@ enum Query : std::size_t {
 constexpr std::array<const char*, kQueries> kSql = {
     "BEGIN IMMEDIATE",
     "COMMIT",
+    "ROLLBACK",
     "INSERT OR IGNORE INTO source(sha256,text) VALUES(?,?)",
     "INSERT OR IGNORE INTO "
     "program(parent,name,origin,plan,directive,defines,source_sha256,identity,t) "
@@ -122,7 +126,10 @@ Evaluation evaluation_of(const Statement& s, int first) {
 // The only kind of store; Store hides SQLite from the headers.
 class SqliteStore final : public Store {
  public:
-  SqliteStore(Database database, Clock& clock) : database_(std::move(database)), clock_(clock) {}
+  SqliteStore(Database database, Clock& clock)
+      : connection_(std::make_shared<Connection>(std::move(database))),
+        database_(connection_->database),
+        clock_(clock) {}
 
   Status prepare(const std::string& path) {
     // WAL with synchronous NORMAL: a crash of the machine may lose the last commits, never the
@@ -155,7 +162,36 @@ class SqliteStore final : public Store {
   Statement& use(Query query) { return statements_[query].begin(); }
   Database& database() { return database_; }
   [[nodiscard]] int64_t now() const { return clock_.wall_ms(); }
-  bool open_transaction = false;
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> hold() {
+    return std::unique_lock(connection_->mutex);
+  }
+  Result<std::unique_ptr<Calls>> make_calls() { return calls_on(connection_, clock_); }
+
+  Status enter() {
+    connection_->mutex.lock();
+    if (depth_ == 0) {
+      broken_ = false;
+      if (auto ok = use(kBegin).run(); !ok) {
+        connection_->mutex.unlock();
+        return ok;
+      }
+    }
+    ++depth_;
+    return {};
+  }
+  // Of the outermost: to the file, or taken back.
+  Status leave(bool keep) {
+    Status done;
+    if (!keep) broken_ = true;
+    if (--depth_ == 0) {
+      if (!broken_) done = use(kCommit).run();
+      if (broken_ || !done) (void)use(kRollback).run();
+      if (keep && broken_)
+        done = fail(ErrorCode::kInternal, "a transaction inside of this one was taken back");
+    }
+    connection_->mutex.unlock();
+    return done;
+  }
 
  private:
   Status check_version(const std::string& path) {
@@ -182,8 +218,11 @@ class SqliteStore final : public Store {
                                              : "use the sculler that made it, or start a new run"});
   }
 
-  Database database_;
+  std::shared_ptr<Connection> connection_;
+  Database& database_;
   Clock& clock_;
+  int depth_ = 0;  // of transactions
+  bool broken_ = false;
   std::array<Statement, kQueries> statements_;
 };
 
@@ -201,20 +240,24 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path, Clock& clock
   return std::unique_ptr<Store>(std::move(store));
 }
 
-Status Store::begin() {
-  if (self(this).open_transaction) return {};
-  auto done = self(this).use(kBegin).run();
-  self(this).open_transaction = done.has_value();
-  return done;
+Result<Transaction> Store::begin() {
+  if (auto ok = self(this).enter(); !ok) return fail(ok.error());
+  return Transaction(self(this));
 }
 
-Status Store::commit() {
-  if (!self(this).open_transaction) return {};
-  self(this).open_transaction = false;
-  return self(this).use(kCommit).run();
+Status Transaction::commit() {
+  if (store_ == nullptr) return {};
+  return std::exchange(store_, nullptr)->leave(true);
 }
+
+Transaction::~Transaction() {
+  if (store_ != nullptr) (void)store_->leave(false);
+}
+
+Result<std::unique_ptr<Calls>> Store::calls() { return self(this).make_calls(); }
 
 Result<int64_t> Store::add_program(const Program& program, std::string_view source) {
+  const auto held = self(this).hold();
   auto& s = self(this);
   const std::string identity = Sha256().field(program.source_sha256).field(program.defines).hex();
   if (auto ok = s.use(kAddProgram)
@@ -246,6 +289,7 @@ Result<int64_t> Store::add_program(const Program& program, std::string_view sour
 }
 
 Result<std::optional<Program>> Store::program(int64_t id) {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kProgramById).bind(id);
   auto row = s.step();
   if (!row) return fail(row.error());
@@ -256,6 +300,7 @@ Result<std::optional<Program>> Store::program(int64_t id) {
 }
 
 Result<std::string> Store::source(std::string_view sha256) {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kSourceText).bind(sha256);
   auto row = s.step();
   if (!row) return fail(row.error());
@@ -268,6 +313,7 @@ Result<std::string> Store::source(std::string_view sha256) {
 }
 
 Status Store::each_program(int64_t after, const std::function<void(const Program&)>& visit) {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kPrograms).bind(after);
   for (;;) {
     auto row = s.step();
@@ -278,6 +324,7 @@ Status Store::each_program(int64_t after, const std::function<void(const Program
 }
 
 Status Store::add_attempt(const Attempt& a) {
+  const auto held = self(this).hold();
   auto& s = self(this);
   return s.use(kAddAttempt)
       .bind(a.job)
@@ -292,6 +339,7 @@ Status Store::add_attempt(const Attempt& a) {
 }
 
 Result<std::optional<Attempt>> Store::attempt(std::string_view job) {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kAttemptByJob).bind(job);
   auto row = s.step();
   if (!row) return fail(row.error());
@@ -302,6 +350,7 @@ Result<std::optional<Attempt>> Store::attempt(std::string_view job) {
 }
 
 Result<std::vector<Attempt>> Store::open_attempts() {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kOpenAttempts);
   std::vector<Attempt> out;
   for (;;) {
@@ -313,6 +362,7 @@ Result<std::vector<Attempt>> Store::open_attempts() {
 }
 
 Status Store::each_attempt(const std::function<void(const Attempt&, const Evaluation*)>& visit) {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kAttempts);
   for (;;) {
     auto row = s.step();
@@ -329,6 +379,7 @@ Status Store::each_attempt(const std::function<void(const Attempt&, const Evalua
 }
 
 Result<bool> Store::add_evaluation(const Evaluation& e) {
+  const auto held = self(this).hold();
   auto& s = self(this);
   if (auto ok = s.use(kAddEvaluation)
                     .bind(e.job)
@@ -348,6 +399,7 @@ Result<bool> Store::add_evaluation(const Evaluation& e) {
 }
 
 Result<std::optional<Evaluation>> Store::evaluation(std::string_view job) {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kEvaluationByJob).bind(job);
   auto row = s.step();
   if (!row) return fail(row.error());
@@ -358,12 +410,14 @@ Result<std::optional<Evaluation>> Store::evaluation(std::string_view job) {
 }
 
 Status Store::add_event(std::string_view kind, std::string_view json) {
+  const auto held = self(this).hold();
   auto& s = self(this);
   return s.use(kAddEvent).bind(kind).bind(json).bind(s.now()).run();
 }
 
 Status Store::each_event(
     const std::function<void(const std::string& kind, const std::string& json)>& visit) {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kEvents);
   for (;;) {
     auto row = s.step();
@@ -375,6 +429,7 @@ Status Store::each_event(
 
 Status Store::add_memory_item(std::string_view kind, int64_t slow, int64_t fast,
                               std::string_view text) {
+  const auto held = self(this).hold();
   auto& s = self(this);
   return s.use(kAddMemory).bind(kind).bind(slow).bind(fast).bind(text).bind(s.now()).run();
 }
@@ -382,6 +437,7 @@ Status Store::add_memory_item(std::string_view kind, int64_t slow, int64_t fast,
 Status Store::each_memory_item(
     const std::function<void(const std::string& kind, int64_t slow, int64_t fast,
                              const std::string& text)>& visit) {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kMemory);
   for (;;) {
     auto row = s.step();
@@ -392,10 +448,12 @@ Status Store::each_memory_item(
 }
 
 Status Store::set_fact(std::string_view name, std::string_view value) {
+  const auto held = self(this).hold();
   return self(this).use(kSetFact).bind(name).bind(value).run();
 }
 
 Result<std::string> Store::fact(std::string_view name) {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kFact).bind(name);
   auto row = s.step();
   if (!row) return fail(row.error());
@@ -406,6 +464,7 @@ Result<std::string> Store::fact(std::string_view name) {
 }
 
 Result<Counts> Store::counts() {
+  const auto held = self(this).hold();
   Statement& s = self(this).use(kCounts);
   auto row = s.step();
   if (!row) return fail(row.error());
@@ -423,7 +482,8 @@ Result<Imported> import_spool(
     if (names.error().code == ErrorCode::kNotFound) return out;
     return fail(names.error());
   }
-  if (auto ok = store.begin(); !ok) return fail(ok.error());
+  auto transaction = store.begin();
+  if (!transaction) return fail(transaction.error());
   for (const auto& name : *names) {
     if (name.size() != 64 + 5 || !name.ends_with(".json"))
       continue;  // temporary files of a writer that died
@@ -452,7 +512,7 @@ Result<Imported> import_spool(
     ++out.added;
   }
   hold_point("import");
-  if (auto ok = store.commit(); !ok) return fail(ok.error());
+  if (auto ok = transaction->commit(); !ok) return fail(ok.error());
   return out;
 }
 

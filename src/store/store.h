@@ -8,11 +8,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "store/calls.h"
 
 namespace sculler::store {
 
@@ -55,16 +57,37 @@ struct Counts {
   int64_t programs = 0, attempts = 0, evaluations = 0, events = 0;
 };
 
+class SqliteStore;
+
+// What is written between Store::begin and commit becomes durable at once; without a commit it is
+// taken back. One begun inside of another becomes durable with the outer one. Other threads wait
+// with what they write, so do not wait for them in between. Of the thread that began it.
+class Transaction {
+ public:
+  explicit Transaction(SqliteStore& store) : store_(&store) {}
+  ~Transaction();
+  Transaction(Transaction&& other) noexcept : store_(std::exchange(other.store_, nullptr)) {}
+  Transaction& operator=(Transaction&&) = delete;
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  [[nodiscard]] Status commit();
+
+ private:
+  SqliteStore* store_;  // null: committed, or moved away
+};
+
+// Thread-safe.
 class Store {
  public:
   // Makes the database where it is missing. `path` ":memory:" keeps nothing.
   [[nodiscard]] static Result<std::unique_ptr<Store>> open(const std::string& path, Clock& clock);
   virtual ~Store();
 
-  // Everything between begin and commit becomes durable at once; other calls outside commit by
-  // themselves.
-  [[nodiscard]] Status begin();
-  [[nodiscard]] Status commit();
+  // What is written outside of transactions commits by itself.
+  [[nodiscard]] Result<Transaction> begin();
+  // On this store's connection; may outlive the store.
+  [[nodiscard]] Result<std::unique_ptr<Calls>> calls();
 
   // The text is stored once a hash. Gives `program.id`. A program with the same source and defines
   // is not added twice: its id comes back.

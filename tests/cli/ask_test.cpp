@@ -110,17 +110,15 @@ TEST_F(AskTest, ACassetteIsRecordedAndReplayed) {
 }
 
 TEST_F(AskTest, CallsAreKeptInTheRunsDatabase) {
-  {
-    auto store = store::Store::open(folder_ + "/store.sqlite", real_clock());
-    ASSERT_TRUE(store) << store.error().text();
-  }
   Settings settings;
   settings.llm_model = "command:echo yes";
   llm::Request request;
   request.messages = {{"user", "well?"}};
   request.role = "judge";
   for (const bool again : {false, true}) {
-    auto models = open_models(app(), settings, folder_);
+    auto store = store::Store::open(folder_ + "/store.sqlite", real_clock());
+    ASSERT_TRUE(store) << store.error().text();
+    auto models = open_models(app(), settings, folder_, store->get());
     ASSERT_TRUE(models) << models.error().text();
     const auto answer = models->provider->ask(request);
     ASSERT_TRUE(answer) << answer.error().error.text();

@@ -76,9 +76,10 @@ TEST_F(CallsTest, ManyThreadsBesideTheStore) {
     });
   }
   for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(store_->begin());
+    auto transaction = store_->begin();
+    ASSERT_TRUE(transaction);
     ASSERT_TRUE(store_->add_event("k", "{}"));
-    ASSERT_TRUE(store_->commit());
+    ASSERT_TRUE(transaction->commit());
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(calls->totals()->at(0).calls, 400);

@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "store/database.h"
 #include "support/temp_folder.h"
@@ -100,15 +103,72 @@ TEST_F(StoreTest, KilledWriterLosesOnlyWhatWasNotCommitted) {
   const pid_t pid = fork();
   if (pid == 0) {
     auto store = Store::open(folder_ + "/store.sqlite", clock_);
-    if (!store || !(*store)->add_program(program(1), "t") || !(*store)->begin() ||
-        !(*store)->add_program(program(2), "t"))
-      _exit(1);
+    if (!store || !(*store)->add_program(program(1), "t")) _exit(1);
+    auto transaction = (*store)->begin();
+    if (!transaction || !(*store)->add_program(program(2), "t")) _exit(1);
     kill(getpid(), SIGKILL);
   }
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(open()->counts()->programs, 1);
+}
+
+TEST_F(StoreTest, WhatIsNotCommittedIsTakenBack) {
+  auto store = open();
+  auto calls = store->calls();
+  ASSERT_TRUE(calls);
+  {
+    auto transaction = store->begin();
+    ASSERT_TRUE(transaction);
+    ASSERT_TRUE(store->add_event("k", "{}"));
+    ASSERT_TRUE((*calls)->add_reward("m", 1));
+    EXPECT_EQ(store->counts()->events, 1);
+  }
+  EXPECT_EQ(store->counts()->events, 0);
+  EXPECT_TRUE((*calls)->totals()->empty());
+  // Inner ones become durable with the outer one.
+  {
+    auto outer = store->begin();
+    {
+      auto inner = store->begin();
+      ASSERT_TRUE(store->add_event("k", "{}"));
+      ASSERT_TRUE(inner->commit());
+    }
+    EXPECT_EQ(open()->counts()->events, 0) << "seen from outside before the outer commit";
+    ASSERT_TRUE(outer->commit());
+  }
+  EXPECT_EQ(open()->counts()->events, 1);
+  // An inner one that is taken back takes the outer one with it, and says so.
+  {
+    auto outer = store->begin();
+    ASSERT_TRUE(store->add_event("k", "{}"));
+    { auto inner = store->begin(); }
+    EXPECT_FALSE(outer->commit());
+  }
+  EXPECT_EQ(store->counts()->events, 1);
+  EXPECT_TRUE(store->add_event("k", "{}")) << "the store goes on";
+}
+
+TEST_F(StoreTest, OtherThreadsWaitForATransaction) {
+  auto store = open();
+  auto calls = store->calls();
+  ASSERT_TRUE(calls);
+  std::atomic<bool> added{false};
+  std::thread other;
+  {
+    auto transaction = store->begin();
+    ASSERT_TRUE(store->add_event("k", "{}"));
+    other = std::thread([&] {
+      EXPECT_TRUE((*calls)->add_reward("m", 1));
+      added = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(added);
+  }  // taken back, and nothing of the other thread with it
+  other.join();
+  EXPECT_EQ((*calls)->totals()->at(0).rewards, 1);
+  EXPECT_EQ(store->counts()->events, 0);
 }
 
 TEST_F(StoreTest, ImportsTheSpoolOnce) {
@@ -174,13 +234,14 @@ TEST_F(StoreTest, InsertsStayFlat) {
   const auto add = [&](int from, int to) {
     const double start = cpu_seconds();
     for (int i = from; i < to; ++i) {
-      ASSERT_TRUE(store->begin());
+      auto transaction = store->begin();
+      ASSERT_TRUE(transaction);
       auto id = store->add_program(program(i), "text");
       ASSERT_TRUE(id);
       ASSERT_TRUE(store->add_attempt({hex(i), *id, "emu", "emu", "lint", 1, false}));
       ASSERT_TRUE(store->add_evaluation(
           {hex(i), *id, "PASSED", "lint", 1.0, 1.0, 1.0, std::string(800, 'v')}));
-      ASSERT_TRUE(store->commit());
+      ASSERT_TRUE(transaction->commit());
     }
     ms_ = (cpu_seconds() - start) * 1e3 / (to - from);
   };

@@ -71,7 +71,8 @@ Status add_plan(store::Store& store, const PlanFact& f, double usd) {
 }
 
 Status add_kernel(store::Store& store, KernelFact& f, const Done& done) {
-  if (auto ok = store.begin(); !ok) return ok;
+  auto transaction = store.begin();
+  if (!transaction) return fail(transaction.error());
   if (done.source) {
     Candidate candidate = usual(done.source, "model");
     candidate.parent = f.parent;
@@ -88,7 +89,7 @@ Status add_kernel(store::Store& store, KernelFact& f, const Done& done) {
   if (!f.why.empty()) fact["why"] = f.why;
   if (!f.failure.empty()) fact["failure"] = short_failure(f.failure);
   if (auto ok = store.add_event(kKernel, dump_json(fact)); !ok) return ok;
-  return store.commit();
+  return transaction->commit();
 }
 
 Status add_lesson(store::Store& store, const Done& done, const std::optional<MemoryItem>& item) {
@@ -100,7 +101,8 @@ Status add_lesson(store::Store& store, const Done& done, const std::optional<Mem
                       {"usd", done.usd}};
   if (!done.model.empty()) fact["model"] = done.model;
   if (!done.failure.empty()) fact["failure"] = short_failure(done.failure);
-  if (auto ok = store.begin(); !ok) return ok;
+  auto transaction = store.begin();
+  if (!transaction) return fail(transaction.error());
   if (item) {
     if (auto ok =
             store.add_memory_item(item->positive ? kPositive : kNegative, slow, fast, print(*item));
@@ -108,15 +110,16 @@ Status add_lesson(store::Store& store, const Done& done, const std::optional<Mem
       return ok;
   }
   if (auto ok = store.add_event(kLesson, dump_json(fact)); !ok) return ok;
-  return store.commit();
+  return transaction->commit();
 }
 
 Status add_shared(store::Store& store, const std::vector<MemoryItem>& items) {
-  if (auto ok = store.begin(); !ok) return ok;
+  auto transaction = store.begin();
+  if (!transaction) return fail(transaction.error());
   for (const auto& item : items)
     if (auto ok = store.add_memory_item(kTaken, 0, 0, print(item)); !ok) return ok;
   if (auto ok = store.add_event(kShared, dump_json({{"items", items.size()}})); !ok) return ok;
-  return store.commit();
+  return transaction->commit();
 }
 
 Result<Facts> read_facts(store::Store& store) {

@@ -38,7 +38,8 @@ Result<int64_t> Journal::answered(const Made& made) {
   if (!made.failure.empty()) fact["failure"] = printable(shorten(made.failure, 600));
   if (made.questions > 0) fact["questions"] = made.questions;
   if (made.usd > 0) fact["usd"] = made.usd;
-  if (auto ok = store_.begin(); !ok) return fail(ok.error());
+  auto transaction = store_.begin();
+  if (!transaction) return fail(transaction.error());
   int64_t id = 0;
   if (made.source) {
     Candidate candidate = usual(made.source, "model");
@@ -54,7 +55,7 @@ Result<int64_t> Journal::answered(const Made& made) {
   if (summary) fact["text"] = made.text;
   if (auto ok = store_.add_event(summary ? kSummary : kAnswered, dump_json(fact)); !ok)
     return fail(ok.error());
-  if (auto ok = store_.commit(); !ok) return fail(ok.error());
+  if (auto ok = transaction->commit(); !ok) return fail(ok.error());
   return id;
 }
 
