@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   const std::string folder = mkdtemp(pattern);
   if (!real_files().mkdirs(folder + "/spool")) return 1;
   auto store = store::Store::open(folder + "/store.sqlite", real_clock());
-  auto log_of_calls = store::Calls::open(folder + "/store.sqlite", real_clock());
+  auto log_of_calls = store ? (*store)->calls() : fail(store.error());
   std::string home = env_value("SCULLER_HOME");
   if (home.empty()) home = SCULLER_SOURCE_DIR;
   auto library = agent::Library::load(real_files(), {home});
