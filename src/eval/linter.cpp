@@ -37,9 +37,10 @@ std::optional<LintProblem> SourceLinter::lint(const Job& job, const task::Task& 
     options.parent = unit ? std::string_view(job.parent) : std::string_view();
     // Only a translation unit that a proposer wrote must have evolve blocks.
     options.baseline = !job.baseline_of.empty() || !unit;
+    options.unit = unit;
     options.multicast = profile != nullptr && profile->multicast;
     options.device_code = job.is_cuda_source();
-    options.defines = job.defines;
+    if (unit) options.defines = job.defines;
     const auto findings = source::lint(file.text, options);
     if (findings.empty()) continue;
     const auto& first = findings.front();

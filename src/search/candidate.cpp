@@ -37,7 +37,7 @@ Result<std::shared_ptr<const Source>> make_source(std::string name, std::string 
 }
 
 Result<std::shared_ptr<const Source>> load_source(Files& files, const std::string& path) {
-  auto text = files.read(path, uint64_t{4} << 20);
+  auto text = source::read_bundle(files, path);
   if (!text) return fail(text.error());
   std::string name = file_name(path);
   name.resize(std::min(name.rfind('.'), name.size()));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "base/strings.h"
 #include "source/bad_source.h"
@@ -12,6 +13,7 @@ namespace sculler::source {
 namespace {
 
 constexpr std::string_view kHeading = "// sculler:file";
+constexpr uint64_t kMaxFileBytes = uint64_t{4} << 20;
 
 // The name of a heading's line, or nothing where the line is none.
 bool heading(std::string_view line, std::string_view& name) {
@@ -92,6 +94,38 @@ Result<std::string> join_bundle(const std::vector<File>& files) {
     }
     out += file.text;
   }
+  return out;
+}
+
+Result<std::string> read_bundle(Files& files, const std::string& path) {
+  auto text = files.read(path, kMaxFileBytes);
+  if (!text) return fail(text.error());
+  std::string out;
+  int number = 0;
+  for (const auto line : split(*text, '\n')) {
+    ++number;
+    std::string_view name;
+    const auto from = heading(line, name) ? name.find(" from ") : std::string_view::npos;
+    if (from == std::string_view::npos) {
+      out.append(line).append("\n");
+      continue;
+    }
+    const auto folder = trim(name.substr(from + 6));
+    name = trim(name.substr(0, from));
+    if (!is_file_name(name) || folder.empty() || folder[0] == '/')
+      return fail(bad_source(path, number, "names no file of a folder beside it",
+                             "write // sculler:file NAME.h from ../FOLDER"));
+    const std::string other =
+        std::filesystem::path(join_path(join_path(parent_path(path), folder), name))
+            .lexically_normal()
+            .string();
+    auto shared = files.read(other, kMaxFileBytes);
+    if (!shared) return fail(bad_source(path, number, shared.error().text(), {}));
+    out.append(kHeading).append(" ").append(name).append("\n").append(*shared);
+    if (!out.ends_with('\n')) out += '\n';
+  }
+  // The text's own last line ends as it did.
+  if (!out.empty()) out.pop_back();
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace sculler::source {
 
@@ -31,5 +32,12 @@ inline constexpr std::size_t kMaxFiles = 16;
 // file's text holds a heading (kBadSource) and all but the last end with a newline (added where it
 // is missing).
 [[nodiscard]] Result<std::string> join_bundle(const std::vector<File>& files);
+
+// The bundle that `path` holds, where a file may stand elsewhere: under a line
+//   // sculler:file NAME from FOLDER
+// follows what FOLDER/NAME holds, FOLDER relative to that of `path`. So several seeds share a file,
+// and each candidate still has it as its own. Answers of models are never read this way. kBadSource
+// with "path:line" for a folder that is not relative, and where there is no such file.
+[[nodiscard]] Result<std::string> read_bundle(Files& files, const std::string& path);
 
 }  // namespace sculler::source

@@ -88,7 +88,7 @@ class Linter {
     markers();
     tunables();
     find_directive();
-    entry_points();
+    if (options_.unit) entry_points();
     calls();
     strings();
     if (options_.device_code && has_directive_) directive_rules();

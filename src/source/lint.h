@@ -23,6 +23,7 @@ struct LintOptions {
   const directive::Directive* directive = nullptr;  // null: the source's own, or none
   std::string_view parent{};  // the seed whose frozen text must be kept; empty: not checked
   bool baseline = false;      // the task's own program: no evolve blocks needed
+  bool unit = true;           // the translation unit: entry points and tunables are here
   bool multicast = false;     // the hardware profile allows multimem and multicast
   bool device_code = true;    // false on the cpu target: no directive, no CUDA
   Defines defines{};          // values of tunables, for constant indices

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "e2e/evaluate.h"
+#include "source/bundle.h"
 #include "task/task.h"
 
 namespace sculler::e2e {
@@ -40,7 +41,20 @@ json job(const std::string& task, const std::string& text, const std::vector<std
          const std::string& baseline = {}) {
   json with{{"n_ranks", 1}, {"size", "small"}};
   if (!baseline.empty()) with["baseline_of"] = baseline;
-  return job_line("kernels/" + task, "candidate.cpp", text, "cpu", stages, with);
+  json line = job_line("kernels/" + task, "candidate.cpp", text, "cpu", stages, with);
+  auto& files = line["candidate"]["files"] = json::array();
+  const auto parts = source::split_bundle(text, "candidate.cpp", task);
+  EXPECT_TRUE(parts) << (parts ? std::string() : parts.error().text());
+  if (!parts) return line;
+  for (const auto& file : *parts) files.push_back({{"name", file.name}, {"text", file.text}});
+  return line;
+}
+
+// As a run reads it, with the files that seeds share.
+std::string whole(const std::string& path) {
+  auto text = source::read_bundle(real_files(), path);
+  EXPECT_TRUE(text) << (text ? std::string() : text.error().text());
+  return text ? *text : std::string();
 }
 
 std::string plain(const std::string& task) {
@@ -65,7 +79,7 @@ TEST(Kernels, BaselinesOfAllPass) {
   for (const auto& task : tasks) {
     const auto add = [&](const std::string& path, const std::string& baseline,
                          const std::vector<std::string>& stages) {
-      auto line = job(task.name, read_text(task.folder + "/" + path), stages, baseline);
+      auto line = job(task.name, whole(task.folder + "/" + path), stages, baseline);
       names[line.value("job", "")] = task.name + "/" + path;
       jobs.push_back(std::move(line));
     };
@@ -95,8 +109,7 @@ TEST(Kernels, OddSizesLateMaximaAndShiftedBuffersPassTheStressStage) {
   std::vector<json> jobs;
   for (const auto& [task, seed] : {std::pair{"gqa_full", "blocked"}, std::pair{"mamba", "states"}})
     jobs.push_back(job(
-        task,
-        read_text(source_path(std::string("tasks/kernels/") + task + "/seeds/" + seed + ".cpp")),
+        task, whole(source_path(std::string("tasks/kernels/") + task + "/seeds/" + seed + ".cpp")),
         {"compile", "stress"}));
   const auto verdicts = evaluate(jobs).verdicts;
   EXPECT_EQ(verdicts.size(), 2U);

@@ -56,5 +56,30 @@ TEST(Linter, GinIsForTheEmulatorAndForMachinesThatHaveIt) {
   }
 }
 
+TEST(Linter, FurtherFilesNeedNoEntryPointsAndAreLintedAllTheSame) {
+  SourceLinter linter;
+  const auto lint = [&](const std::string& header, const std::string& defines) {
+    auto object = job_object();
+    object["target"] = "cpu";
+    object["candidate"].erase("directive");
+    object["candidate"]["defines"] = {{"N", defines}};
+    object["candidate"]["files"] = {{{"name", "candidate.cpp"},
+                                     {"text",
+                                      "// sculler:tune N in {1,2}\n#ifndef N\n#define N 1\n#endif\n"
+                                      "// EVOLVE-BLOCK-START\n// EVOLVE-BLOCK-END\n"
+                                      "int sculler_setup, sculler_run, sculler_teardown;\n"}},
+                                    {{"name", "part.h"}, {"text", header}}};
+    auto job = parse_job(object.dump(), "test");
+    EXPECT_TRUE(job) << job.error().text();
+    return linter.lint(*job, task::Task(), nullptr);
+  };
+  const auto clean = lint("inline int part() { return 1; }\n", "2");
+  EXPECT_FALSE(clean) << clean->where << ": " << clean->message;
+  const auto call = lint("inline void part() { _exit(0); }\n", "2");
+  ASSERT_TRUE(call);
+  EXPECT_NE(call->where.find("part.h"), std::string::npos) << call->where;
+  EXPECT_TRUE(lint("inline int part() { return 1; }\n", "3")) << "no value of the tunable";
+}
+
 }  // namespace
 }  // namespace sculler::eval

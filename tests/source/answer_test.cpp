@@ -137,5 +137,29 @@ TEST(Bundle, SplitsAndJoins) {
   EXPECT_EQ(split_bundle("// sculler:files are a thing\n", "c.cu", "c.cu")->size(), 1u);
 }
 
+TEST(Bundle, AFileMayStandElsewhereWhereItIsRead) {
+  MemoryFiles files;
+  ASSERT_TRUE(files.mkdirs("/tasks/shared"));
+  ASSERT_TRUE(files.mkdirs("/tasks/k/seeds"));
+  ASSERT_TRUE(files.write_atomic("/tasks/shared/tile.h", "int b;"));
+  const auto read = [&](const std::string& text) {
+    EXPECT_TRUE(files.write_atomic("/tasks/k/seeds/s.cu", text));
+    return read_bundle(files, "/tasks/k/seeds/s.cu");
+  };
+  EXPECT_EQ(*read("int a;\n// sculler:file tile.h from ../../shared\n"),
+            "int a;\n// sculler:file tile.h\nint b;\n");
+  EXPECT_EQ(*read("int a;\n// sculler:file x.h\nint c;"), "int a;\n// sculler:file x.h\nint c;");
+  const auto refused = [&](const std::string& heading) { return read(heading).error().text(); };
+  EXPECT_EQ(refused("a\n// sculler:file tile.h from /tasks/shared\n"),
+            "/tasks/k/seeds/s.cu:2: names no file of a folder beside it (write // sculler:file "
+            "NAME.h from ../FOLDER)");
+  EXPECT_NE(refused("// sculler:file ../tile.h from ../../shared\n").find("s.cu:1: names no file"),
+            std::string::npos);
+  EXPECT_NE(refused("// sculler:file other.h from ../../shared\n").find("s.cu:1: "),
+            std::string::npos);
+  // An answer of a model holds no such line: it is not read as a seed is.
+  EXPECT_FALSE(split_bundle("// sculler:file tile.h from ../../shared\n", "c.cu", "c.cu"));
+}
+
 }  // namespace
 }  // namespace sculler::source

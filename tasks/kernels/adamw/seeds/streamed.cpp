@@ -1,7 +1,4 @@
 // sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"Nothing but memory counts: four values are read once, one is written past the caches; parts are taken by threads."}
-//
-// Vector types of the compiler, so that one source serves AVX2, AVX-512 and machines that have
-// neither.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -35,42 +32,12 @@
 #define STREAM 1
 #endif
 
+#include "streamed.h"
+
 namespace {
 
 // EVOLVE-BLOCK-START
-typedef float Floats __attribute__((vector_size(WIDTH / 8), aligned(4)));
-constexpr int64_t kLanes = WIDTH / 32, kStep = kLanes * UNROLL;
-
-inline Floats load(const float* from) {
-  Floats value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-// Past the caches where the address allows it: what is written is not read again.
-inline void store(float* to, Floats value) {
-#if STREAM && defined(__AVX512F__) && WIDTH == 512
-  if (reinterpret_cast<uintptr_t>(to) % 64 == 0) {
-    __m512 whole;
-    std::memcpy(&whole, &value, sizeof whole);
-    return _mm512_stream_ps(to, whole);
-  }
-#elif STREAM && defined(__SSE__)
-  if (reinterpret_cast<uintptr_t>(to) % 16 == 0) {
-    for (int64_t i = 0; i < kLanes; i += 4) {
-      __m128 part;
-      std::memcpy(&part, reinterpret_cast<const char*>(&value) + i * 4, sizeof part);
-      _mm_stream_ps(to + i, part);
-    }
-    return;
-  }
-#endif
-  std::memcpy(to, &value, sizeof value);
-}
-inline void stored() {
-#if STREAM && defined(__SSE__)
-  _mm_sfence();
-#endif
-}
+constexpr int64_t kStep = kLanes * UNROLL;
 
 inline Floats root(Floats x) {
 #if defined(__AVX512F__) && WIDTH == 512
@@ -142,3 +109,4 @@ extern "C" SCULLER_EXPORT int sculler_teardown(void* state) {
   delete static_cast<State*>(state);
   return SCULLER_OK;
 }
+// sculler:file streamed.h from ../../shared

@@ -1,11 +1,6 @@
 // sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":65536,"why":"A step's states are independent and fill a vector; several channels run side by side so that their chains of dependent steps overlap; the exponential is a vector polynomial."}
-//
-// Vector types of the compiler, so that one source serves AVX2, AVX-512 and machines that have
-// neither.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "sculler/candidate.h"
@@ -24,41 +19,11 @@
 #define THREADS 2
 #endif
 
+#include "exponential.h"
+
 namespace {
 
 // EVOLVE-BLOCK-START
-typedef float Floats __attribute__((vector_size(WIDTH / 8), aligned(4)));
-constexpr int64_t kLanes = WIDTH / 32;
-
-inline Floats load(const float* from) {
-  Floats value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-inline void store(float* to, Floats value) { std::memcpy(to, &value, sizeof value); }
-
-typedef int32_t Ints __attribute__((vector_size(WIDTH / 8), aligned(4)));
-
-// exp(x), x clamped to [-87, 87]: 2^n * p(r) with the coefficients of Cephes' expf (2 ulp).
-inline Floats exponential(Floats x) {
-  const Floats most = Floats{} + 87.0f;
-  x = x > most ? most : x;
-  x = x < -most ? -most : x;
-  const Floats n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
-  const Floats r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-  Floats p = Floats{} + 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  const Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
-  Floats scale;
-  std::memcpy(&scale, &power, sizeof scale);
-  return p * scale;
-}
-
 // Vectors that hold the states of one channel.
 inline int64_t state_vectors(int64_t states) { return (states + kLanes - 1) / kLanes; }
 
@@ -157,3 +122,5 @@ extern "C" SCULLER_EXPORT int sculler_teardown(void* state) {
   delete static_cast<State*>(state);
   return SCULLER_OK;
 }
+// sculler:file exponential.h from ../../shared
+// sculler:file vectors.h from ../../shared
