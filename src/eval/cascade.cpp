@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <set>
+#include <span>
 
 #include "base/strings.h"
 #include "eval/cascade_context.h"
@@ -65,11 +66,19 @@ Verdict Cascade::run(const Job& job) {
                                     {Stage::kStress, &Cascade::stress, false},
                                     {Stage::kBench, &Cascade::bench, false},
                                     {Stage::kConfirm, &Cascade::confirm, false}}};
+  const std::array<Entry, 6> external{{{Stage::kLint, &Cascade::external_lint, false},
+                                       {Stage::kCompile, &Cascade::external_compile, true},
+                                       {Stage::kRun, &Cascade::external_run, false},
+                                       {Stage::kStress, &Cascade::external_stress, false},
+                                       {Stage::kBench, &Cascade::external_bench, false},
+                                       {Stage::kConfirm, &Cascade::external_confirm, false}}};
   v.stage = stage_name(job.stages.empty() ? Stage::kLint : job.stages.front());
   if (!load(c)) return std::move(c.v);
   v.status = "PASSED";
   const Stage last = job.stages.empty() ? Stage::kCompile : job.stages.back();
-  for (const auto& [stage, step, always] : steps) {
+  for (const auto& [stage, step, always] : job.target == Target::kExternal
+                                               ? std::span<const Entry>(external)
+                                               : std::span<const Entry>(steps)) {
     if (stage > last || (!always && !job.wants(stage))) continue;
     v.stage = stage_name(stage);
     const Stopwatch watch(v, stage, c.waited_ms);
@@ -110,7 +119,7 @@ bool Cascade::load(Context& c) {
             " are here",
         "Use --ranks " + std::to_string(std::max(1, machine_.gpus)) + " or the target emu.");
   }
-  return true;
+  return c.job.target != Target::kExternal || external_load(c);
 }
 
 bool Cascade::lint(Context& c) {

@@ -14,6 +14,7 @@
 #include "eval/artifacts.h"
 #include "eval/bench.h"
 #include "eval/clocks.h"
+#include "eval/external_host.h"
 #include "eval/gate.h"
 #include "eval/job.h"
 #include "eval/job_spec.h"
@@ -54,6 +55,7 @@ struct Machine {
   ClockReader* clocks = nullptr;       // null: not recorded
   SourceLines* lines = nullptr;        // null: calls in host code have none
   bool weak_checker = false;           // jobs may ask for one (eval/weaken.h)
+  ExternalHost* external = nullptr;    // null: adapters are not started
   int gpu_checks = 1;                  // checks that share the GPUs at once; timings never do
 };
 
@@ -89,6 +91,19 @@ class Cascade {
                                            bool small);
   bool bench(Context& c);
   bool confirm(Context& c);
+  // The same for the target external (cascade_external.cpp).
+  bool external_load(Context& c);
+  bool external_lint(Context& c);
+  bool external_compile(Context& c);
+  bool external_run(Context& c);
+  bool external_stress(Context& c);
+  bool external_bench(Context& c);
+  bool external_confirm(Context& c);
+  bool external_fill(Context& c, const task::Problem& problem, const std::string& family,
+                     uint64_t seed, int set, int content);
+  static bool external_verify(Context& c, int set);
+  void rate_external(Context& c);
+  static void external_profile(Context& c);
 
   // Builds, launches, reads; adds to the verdict's costs under `stage`.
   // `variant`: the artifact to run in place of the candidate's.

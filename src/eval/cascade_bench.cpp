@@ -30,7 +30,7 @@ void Cascade::rate(Context& c, const task::Problem& problem) {
   if (auto contended = c.profile->number("contended_us." + c.task.name + "-" + problem.size)) {
     v.percent_contended_sol = 100 * *contended / us;
   }
-  if (v.latency->kind != "measured") return;
+  if (v.latency->kind == "predicted") return;
   // HBM counts only where caches cannot hold the data: twice the L2, and the timed runs are hot
   // otherwise.
   const double l2 = c.profile->number("nominal.l2_bytes")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "base/random.h"
 #include "eval/cascade.h"
+#include "eval/external_job.h"
 
 namespace sculler::eval {
 
@@ -39,8 +41,10 @@ struct Cascade::Context {
   std::string arch = "90a";
   std::string candidate{}, rank_backend{}, verify_backend{}, reference{};
   std::optional<Prediction> predicted{};
-  std::vector<std::string> remarks{};  // of the compiler, on the candidate's loops
-  double waited_ms = 0;                // for the GPUs: not what the stage cost
+  std::vector<std::string> remarks{};          // of the compiler, on the candidate's loops
+  std::optional<task::Adapter> adapter{};      // external
+  std::unique_ptr<ExternalSession> session{};  // external
+  double waited_ms = 0;                        // for the GPUs: not what the stage cost
 
   [[nodiscard]] uint64_t seed(std::string_view salt) const { return Random(job.seed, salt).next(); }
 };

@@ -18,7 +18,7 @@ constexpr int64_t kMaxRanks = 16, kMaxIterations = 64;
 
 constexpr std::array<std::string_view, 7> kStages{"lint",   "compile", "emulate", "run",
                                                   "stress", "bench",   "confirm"};
-constexpr std::array<std::string_view, 3> kTargets{"cuda", "emu", "cpu"};
+constexpr std::array<std::string_view, 4> kTargets{"cuda", "emu", "cpu", "external"};
 constexpr std::array<std::string_view, 4> kSchedules{"round_robin", "random", "priority",
                                                      "delay_rank"};
 
@@ -215,6 +215,10 @@ Result<Job> parse_job(std::string_view text, std::string_view origin) {
   job.size = std::move(*size);
   job.seed = static_cast<uint64_t>(int_or(*object, "seed", 1));
   job.profile = string_or(*object, "profile", "");
+  job.adapter = string_or(*object, "adapter", "");
+  if ((job.target == Target::kExternal) == job.adapter.empty())
+    return bad(origin, "adapter", "belongs to the target external, which needs it",
+               "Name the path of an adapter.toml, or leave the key out.");
   job.predict_size = string_or(*object, "predict_size", "");
   job.baseline_of = string_or(*object, "baseline_of", "");
   if (const auto* compare = find_member(*object, "compare")) {
@@ -264,6 +268,7 @@ std::string print_job(const Job& job) {
   if (!job.parent.empty()) object["candidate"]["parent"] = job.parent;
   if (!job.baseline_of.empty()) object["baseline_of"] = job.baseline_of;
   if (!job.compare_all) object["compare"] = job.compare;
+  if (!job.adapter.empty()) object["adapter"] = job.adapter;
   if (job.nodes > 1) object["nodes"] = job.nodes;
   if (job.limit_s > 0) object["limit_s"] = job.limit_s;
   if (!job.checker.empty()) object["checker"] = job.checker;

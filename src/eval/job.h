@@ -18,7 +18,7 @@ enum class Stage : uint8_t { kLint, kCompile, kEmulate, kRun, kStress, kBench, k
 [[nodiscard]] std::string_view stage_name(Stage stage);
 [[nodiscard]] Result<Stage> parse_stage(std::string_view name);
 
-enum class Target : uint8_t { kCuda, kEmu, kCpu };
+enum class Target : uint8_t { kCuda, kEmu, kCpu, kExternal };
 [[nodiscard]] std::string_view target_name(Target target);
 [[nodiscard]] Result<Target> parse_target(std::string_view name);
 
@@ -49,6 +49,7 @@ struct Job {
   std::string id;       // 64 lower-case hex digits; an opaque name
   std::string task;     // folder
   std::string profile;  // file, may be empty
+  std::string adapter;  // external: its adapter.toml
   Target target = Target::kEmu;
   int n_ranks = 1;
   int nodes = 1;                  // emu: the ranks lie on so many, the same number each

@@ -151,6 +151,9 @@ Result<std::unique_ptr<Service>> Service::make(const Options& options) {
       std::make_unique<ToolCompiler>(real_processes(), s->sandbox, s->toolchain, *s->cache);
   s->launcher = std::make_unique<LocalLauncher>(real_processes(), s->sandbox, s->installation,
                                                 s->scratch->folder());
+  s->external = std::make_unique<LocalExternalHost>(real_processes(), s->sandbox, s->installation,
+                                                    s->scratch->folder());
+  s->machine.external = s->external.get();
   s->cascade = std::make_unique<Cascade>(real_files(), s->linter, *s->compiler, s->toolchain,
                                          s->installation.share, *s->launcher, s->machine);
   return s;

@@ -47,6 +47,7 @@ class Service {
   std::unique_ptr<Scratch> scratch;
   std::unique_ptr<ToolCompiler> compiler;
   std::unique_ptr<LocalLauncher> launcher;
+  std::unique_ptr<LocalExternalHost> external;
   SourceLinter linter;
   SystemClocks clocks{real_files()};
   std::unique_ptr<ToolLines> lines;

@@ -135,6 +135,7 @@ std::string print_verdict(const Verdict& v) {
   if (v.counters != "{}") object["counters"] = parsed_or(v.counters, nlohmann::json::object());
   if (v.trace != "{}") object["trace"] = parsed_or(v.trace, nlohmann::json::object());
   if (v.profile != "{}") object["profile"] = parsed_or(v.profile, nlohmann::json::object());
+  if (v.external != "{}") object["external"] = parsed_or(v.external, nlohmann::json::object());
   if (!v.samples_us.empty()) object["samples_us"] = v.samples_us;
   return dump_json(object);
 }

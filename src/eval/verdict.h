@@ -16,7 +16,7 @@ namespace sculler::eval {
 
 struct Latency {
   Interval us{};
-  std::string kind;  // "measured" or "predicted"
+  std::string kind;  // "measured", "predicted" or "external": as an adapter reports it
   std::string size;
 };
 
@@ -38,6 +38,9 @@ struct Verdict {
   std::optional<double> percent_sol{}, percent_contended_sol{}, tflops{}, bus_gbps{};
   std::optional<double> percent_peak{};  // cpu: of the least time at this machine's measured rates
   std::string profile = "{}";            // cpu: bottleneck, rates, remarks (cpu_profile.h), as text
+  // external: adapter, version, device, containment, what it says it does and what it cannot be
+  // held to, as text.
+  std::string external = "{}";
   std::vector<double> per_rank_us{};
   std::optional<double> relative_l2{}, max_abs{};
   int rank = -1;

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "source/bad_source.h"
+#include "source/hash_lines.h"
 #include "source/token.h"
 
 namespace sculler::source {
@@ -27,6 +28,28 @@ std::size_t line_begin(std::string_view text, std::size_t at) {
 std::size_t line_after(std::string_view text, std::size_t at) {
   const auto newline = text.find('\n', at);
   return newline == std::string_view::npos ? text.size() : newline + 1;
+}
+
+// Comments on lines of their own that may be markers. Where a text has markers behind '#', it is of
+// a language with such comments, and those alone count.
+struct Comment {
+  std::string_view text;
+  int line = 0;
+  std::size_t begin = 0, end = 0;
+};
+std::vector<Comment> marker_comments(std::string_view text) {
+  std::vector<Comment> out;
+  for (const auto& mark : hash_lines(text, "EVOLVE-BLOCK-")) {
+    if (marks(mark.body, kStart) || marks(mark.body, kEnd))
+      out.push_back({mark.body, mark.line, mark.begin, mark.end});
+  }
+  if (!out.empty()) return out;
+  for (const auto& token : tokenize(text, true)) {
+    if (token.kind != TokenKind::kComment || !token.line_start) continue;
+    if (marks(token.text, kStart)) out.push_back({kStart, token.line, token.begin, token.end});
+    else if (marks(token.text, kEnd)) out.push_back({kEnd, token.line, token.begin, token.end});
+  }
+  return out;
 }
 
 // The frozen pieces in order: before the first block, between, after the last.
@@ -54,11 +77,8 @@ Result<Blocks> find_blocks(std::string_view text, std::string_view origin) {
   Blocks out;
   int open_line = 0;
   Block block;
-  for (const auto& token : tokenize(text, true)) {
-    if (token.kind != TokenKind::kComment || !token.line_start) continue;
-    const bool start = marks(token.text, kStart), end = marks(token.text, kEnd);
-    if (!start && !end) continue;
-    if (start) {
+  for (const auto& token : marker_comments(text)) {
+    if (marks(token.text, kStart)) {
       if (open_line > 0) {
         return fail(
             bad_source(origin, token.line,

@@ -1,5 +1,5 @@
 // Evolve blocks: what a proposer may change lies between comments EVOLVE-BLOCK-START and
-// EVOLVE-BLOCK-END.
+// EVOLVE-BLOCK-END, each on a line of its own, behind "//" or (hash_lines.h) "#".
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "source/hash_lines.h"
 #include "source/token.h"
 
 namespace sculler::source {
@@ -52,22 +53,43 @@ bool guarded_define(const std::vector<Token>& tokens, std::size_t at, const std:
   return true;
 }
 
+// The line "NAME = VALUE" that begins behind the newline at `at`.
+bool assigned(std::string_view text, std::size_t at, const std::string& name, std::string& value) {
+  if (at >= text.size()) return false;
+  const auto end = std::min(text.find('\n', at + 1), text.size());
+  auto line = text.substr(at + 1, end - at - 1);
+  line = trim(line.substr(0, line.find('#')));
+  if (!line.starts_with(name)) return false;
+  line = trim(line.substr(name.size()));
+  if (!line.starts_with("=")) return false;
+  value = std::string(trim(line.substr(1)));
+  return plain_value(value);
+}
+
 }  // namespace
 
 Result<std::vector<Tunable>> find_tunables(std::string_view text, std::string_view origin) {
   if (text.size() > kMaxSourceBytes)
     return fail(bad(origin, 1, {}, "the source is too large", "shorten it"));
   std::vector<Tunable> out;
-  const auto tokens = tokenize(text, true);
-  std::vector<Token> code;  // tokens that are no comments, and where each comment lies among them
-  std::vector<std::pair<const Token*, std::size_t>> marks;
+  struct Mark {
+    std::string_view body;  // behind the word
+    int line = 0;
+    std::size_t next = 0;            // of the code that follows
+    const HashLine* hash = nullptr;  // of a language whose comments begin with '#'
+  };
+  std::vector<Mark> marks;
+  const auto hashes = hash_lines(text, kMark);
+  for (const auto& hash : hashes)
+    marks.push_back({trim(hash.body.substr(kMark.size())), hash.line, hash.end, &hash});
+  const auto tokens = hashes.empty() ? tokenize(text, true) : std::vector<Token>();
+  std::vector<Token> code;  // tokens that are no comments
   for (const auto& token : tokens) {
     if (token.kind != TokenKind::kComment) code.push_back(token);
-    else if (trim(token.text).starts_with(kMark)) marks.emplace_back(&token, code.size());
+    else if (const auto comment = trim(token.text); comment.starts_with(kMark))
+      marks.push_back({trim(comment.substr(kMark.size())), token.line, code.size()});
   }
-  for (const auto& [comment, next] : marks) {
-    auto body = trim(trim(comment->text).substr(kMark.size()));
-    const int line = comment->line;
+  for (const auto& [body, line, next, hash] : marks) {
     constexpr const char* kForm = "write // sculler:tune NAME in {1,2,4}";
     const auto in = body.find(" in ");
     const auto open = body.find('{'), close = body.rfind('}');
@@ -113,10 +135,13 @@ Result<std::vector<Tunable>> find_tunables(std::string_view text, std::string_vi
                         fmt::format("is declared at line {} already", other.line), "remove one"));
     }
     std::string usual;
-    if (!guarded_define(code, next, tunable.name, usual)) {
-      return fail(bad(
-          origin, line, tunable.name, "is not followed by its default",
-          fmt::format("write #ifndef {0}, #define {0} VALUE and #endif below it", tunable.name)));
+    if (hash != nullptr ? !assigned(text, next, tunable.name, usual)
+                        : !guarded_define(code, next, tunable.name, usual)) {
+      return fail(bad(origin, line, tunable.name, "is not followed by its default",
+                      hash != nullptr
+                          ? fmt::format("write {} = VALUE on the line below it", tunable.name)
+                          : fmt::format("write #ifndef {0}, #define {0} VALUE and #endif below it",
+                                        tunable.name)));
     }
     const auto at = std::find(tunable.values.begin(), tunable.values.end(), usual);
     tunable.from_define = at != tunable.values.end();

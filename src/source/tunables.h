@@ -3,6 +3,9 @@
 //   #ifndef TILE_M
 //   #define TILE_M 128
 //   #endif
+// or, where comments begin with '#',
+//   # sculler:tune BLOCK in {64,128,256}
+//   BLOCK = 128
 #pragma once
 
 #include <cstdint>

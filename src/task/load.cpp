@@ -85,9 +85,9 @@ Status load_head(const TomlReader& root, Task& task) {
   if (root.has("targets")) {
     TAKE(targets, root.strings("targets"));
     for (const auto& target : targets) {
-      if (target != "cuda" && target != "emu" && target != "cpu") {
+      if (target != "cuda" && target != "emu" && target != "cpu" && target != "external") {
         return fail(root.error("targets", fmt::format("\"{}\" is no target", target),
-                               "use cuda, emu or cpu"));
+                               "use cuda, emu, cpu or external"));
       }
     }
     if (targets.empty()) return fail(root.error("targets", "is empty", "name cuda, emu or cpu"));
@@ -150,6 +150,8 @@ Status load_head(const TomlReader& root, Task& task) {
     TAKE(sets, root.integer("sets", 1, 64));
     task.n_sets = static_cast<int>(sets);
   }
+  TAKE(adapter, root.string_or("adapter", ""));
+  task.adapter = adapter;
   if (root.has("families")) {
     TAKE(families, root.strings("families"));
     task.families = families;
@@ -357,7 +359,7 @@ Result<Task> load_task(Files& files, const std::string& folder) {
   const TomlReader root(*tree, path);
   if (auto ok = root.only({"version", "name", "kind", "summary", "targets", "dims", "ranks",
                            "timeouts_s", "sets", "families", "requires", "precision", "buffer",
-                           "sizes", "ranges", "work", "tolerance", "files"});
+                           "sizes", "ranges", "work", "tolerance", "files", "adapter"});
       !ok) {
     return fail(ok.error());
   }

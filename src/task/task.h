@@ -64,7 +64,8 @@ struct Task {
   std::string name, summary;
   Kind kind = Kind::kWorkload;
   std::vector<std::string>
-      targets;  // "emu", "cuda", "cpu": where its candidates can run; best first is cuda
+      targets;  // "emu", "cuda", "cpu", "external": where its candidates can run; best first is cuda
+  std::string adapter;  // of the target external: name or path; empty: the run says
   std::vector<std::string> dims;
   int default_ranks = 1;
   std::vector<int> supported_ranks;

@@ -1,4 +1,5 @@
-// sculler-verify JOB.json: the trusted process of one job on cuda and cpu. docs/internals.md,
+// sculler-verify [--files] JOB.json: the trusted process of one job on cuda and cpu; with --files of
+// one whose program an adapter runs. docs/internals.md,
 // "Launch".
 #include <sched.h>
 
@@ -13,6 +14,7 @@
 #include "base/strings.h"
 #include "rank/multicast.h"
 #include "verify/cuda_device.h"
+#include "verify/files.h"
 #include "verify/host_device.h"
 #include "verify/session.h"
 #include "verify/socket_ranks.h"
@@ -73,6 +75,20 @@ void bench(const JobSpec& job, Ranks& ranks, Device& device) {
   answer(session.outcome());
 }
 
+// The program runs elsewhere: requests on stdin, an answer each (verify/files.h).
+Status run_files(const char* path) {
+  auto text = real_files().read(path, 16 << 20);
+  if (!text) return fail(text.error());
+  auto job = parse_job(*text);
+  if (!job) return fail(job.error());
+  if (job->n_ranks != 1) return fail(ErrorCode::kUsage, "files are of one rank");
+  auto reference = Reference::load(*job);
+  if (!reference) return fail(reference.error());
+  FileJob files(*job, **reference);
+  for (std::string line; std::getline(std::cin, line);) answer(files.answer(line));
+  return {};
+}
+
 Status run(const char* path) {
   auto text = real_files().read(path, 16 << 20);
   if (!text) return fail(text.error());
@@ -110,12 +126,13 @@ Status run(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: sculler-verify JOB.json\n");
+  const bool files = argc == 3 && std::string_view(argv[1]) == "--files";
+  if (argc != 2 && !files) {
+    std::fprintf(stderr, "usage: sculler-verify [--files] JOB.json\n");
     return 2;
   }
   try {
-    if (auto done = run(argv[1]); !done) answer(broken(done.error()));
+    if (auto done = files ? run_files(argv[2]) : run(argv[1]); !done) answer(broken(done.error()));
   } catch (const std::exception& e) { answer(broken(Error{ErrorCode::kInternal, e.what()})); }
   return 0;
 }

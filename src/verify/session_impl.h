@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "verify/clock_judge.h"
+#include "verify/describe.h"
 #include "verify/recognition.h"
 #include "verify/session.h"
 
@@ -22,19 +23,6 @@ inline constexpr std::size_t kUniqueIdBytes = 128;  // sizeof(ncclUniqueId)
 inline constexpr uint64_t kMillisecond = 1'000'000;
 
 inline std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
-
-// "row 3, column 7" of an element.
-inline std::string position(const BufferSpec& b, int64_t element) {
-  const auto e = static_cast<uint64_t>(std::max<int64_t>(element, 0));
-  return "row " + std::to_string(e / b.row_elements) + ", column " +
-         std::to_string(e % b.row_elements);
-}
-
-inline std::string figure(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
 
 struct Session::Impl {
   // What a rank may send next.

@@ -203,25 +203,10 @@ bool Session::Impl::repeats(int set, int content, int number) {
 }
 
 bool Session::Impl::incorrect(int r, const BufferSpec& buffer, const Comparison& c, int number) {
-  const std::string where = rank_text(r) + ", iteration " + std::to_string(number) + ": ";
-  const std::string of = " of " + std::to_string(buffer.elements) + " elements of " + buffer.name;
-  if (c.unwritten != 0) {
-    return stop(status::kIncorrect, r,
-                where + std::to_string(c.unwritten) + of + " were never written, first " +
-                    position(buffer, c.first_unwritten),
-                "write every element of every output in every run; wait for what peers write");
-  }
-  if (c.bad != 0) {
-    return stop(status::kIncorrect, r,
-                where + std::to_string(c.bad) + of + " are wrong, first " +
-                    position(buffer, c.first_bad) + ", largest error " + figure(c.max_abs) +
-                    " (allowed " + figure(c.cap) + ")",
-                "compare the first wrong position with the tile and rank that computes it");
-  }
-  return stop(status::kIncorrect, r,
-              where + buffer.name + " has relative L2 error " + figure(c.relative_l2) +
-                  " (allowed " + figure(job.tolerance.relative_l2) + ")",
-              "accumulate in the precision that the task states");
+  auto complaint =
+      describe_incorrect(buffer, c, job.tolerance,
+                         rank_text(r) + ", iteration " + std::to_string(number) + ": ");
+  return stop(status::kIncorrect, r, std::move(complaint.message), std::move(complaint.advice));
 }
 
 }  // namespace sculler::verify
