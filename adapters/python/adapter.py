@@ -9,7 +9,6 @@ from sculler_adapter import Adapter, Refusal, call, load_module, serve  # noqa: 
 
 CODE = {"f32": "f", "i32": "i"}
 now = time.perf_counter_ns
-NAN = float("nan")
 
 
 class Set:
@@ -29,7 +28,8 @@ class Set:
             if b.is_input():
                 self.values[b.name] = array.array(CODE[b.dtype], self.inputs[b.name])
             else:
-                self.values[b.name] = array.array(CODE[b.dtype], [NAN if b.dtype == "f32" else -1]) * b.elements
+                self.values[b.name] = array.array(CODE[b.dtype])
+                self.values[b.name].frombytes(b.poisoned())
 
 
 class PythonAdapter(Adapter):

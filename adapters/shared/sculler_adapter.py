@@ -27,8 +27,13 @@ class Buffer:
         self.name, self.role, self.dtype = request["name"], request["role"], request["dtype"]
         self.elements, self.row_elements = request["elements"], request["row_elements"]
         self.bytes, self.file = request["bytes"], request.get("file", "")
+        self.poison = request.get("poison", 0)
         if self.dtype not in WIDTH or self.bytes != self.elements * WIDTH[self.dtype]:
             raise Refusal("UNSUPPORTED", f"buffer {self.name}: {self.bytes} bytes of {self.dtype}")
+
+    def poisoned(self):
+        """The bytes of an output that nobody has written: a NaN that arithmetic does not make."""
+        return self.poison.to_bytes(WIDTH[self.dtype], "little") * self.elements
 
     def is_input(self):
         return self.role in ("input", "inout")
@@ -77,6 +82,16 @@ class Adapter:
     def profile(self, program, number):
         """Returns {"bottleneck": memory, compute or latency, "why": ..., "remarks": [...], "facts": {}}."""
         raise Refusal("UNSUPPORTED", "this adapter gives no profile")
+
+
+class Missing(Adapter):
+    """Stands in for an adapter whose packages are not there: says so, whatever is asked."""
+
+    def __init__(self, name, what, cure):
+        self.name, self.what, self.cure = name, what, cure
+
+    def refuse(self):
+        raise Refusal("UNSUPPORTED", f"the adapter {self.name} cannot run here: {self.what}", "", self.cure)
 
 
 def where_of(error, names):
@@ -135,6 +150,8 @@ def call(function, *arguments, names=("candidate.py",)):
 
 def answer(adapter, request):
     op = request["op"]
+    if isinstance(adapter, Missing) and op != "bye":
+        adapter.refuse()
     if op == "hello":
         if request["protocol"] != PROTOCOL:
             raise Refusal("UNSUPPORTED", f"protocol {request['protocol']} is not spoken here, {PROTOCOL} is")

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/status_words.h"
 #include "base/strings.h"
+#include "sculler/fill.h"
 
 namespace sculler::eval {
 namespace {
@@ -189,6 +190,7 @@ std::string load_request(int64_t id, int set, const std::string& folder,
                           {"bytes", b.bytes}};
     if (b.role == task::Role::kInput || b.role == task::Role::kInOut)
       buffer["file"] = folder + "/" + b.name + ".bin";
+    else buffer["poison"] = sculler_poison(static_cast<uint32_t>(b.dtype));
     out["buffers"].push_back(std::move(buffer));
   }
   return dump_json(out);
