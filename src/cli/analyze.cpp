@@ -73,7 +73,7 @@ Status analyze_program(App& app, const AnalyzeOptions& o) {
   if (o.rank < 0 || o.rank >= plan->n_ranks)
     return fail(ErrorCode::kUsage,
                 fmt::format("--rank {}: there are ranks 0 to {}", o.rank, plan->n_ranks - 1));
-  auto path = find_source(app.files, plan->task, o.file);
+  auto path = find_source(app.files, plan->task, plan->target, o.file);
   if (!path) return fail(path.error());
   auto source = search::load_source(app.files, *path);
   if (!source) return fail(source.error());

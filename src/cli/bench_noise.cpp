@@ -40,10 +40,11 @@ Result<nlohmann::json> noise_job(App& app, const NoiseOptions& o) {
   if (!folder) return fail(folder.error());
   auto task = task::load_task(app.files, *folder);
   if (!task) return fail(task.error());
-  if (task->seeds.empty() && o.file.empty())
+  const auto seeds = task::Task::fitting(task->seeds, o.target);
+  if (seeds.empty() && o.file.empty())
     return fail(ErrorCode::kUsage, "the task has no seeds", "name a source with --file");
-  Result<std::string> path = o.file.empty() ? join_path(task->folder, task->seeds.front())
-                                            : find_source(app.files, *task, o.file);
+  Result<std::string> path = o.file.empty() ? join_path(task->folder, seeds.front())
+                                            : find_source(app.files, *task, o.target, o.file);
   if (!path) return fail(path.error());
   auto source = search::load_source(app.files, *path);
   if (!source) return fail(source.error());

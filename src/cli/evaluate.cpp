@@ -92,13 +92,12 @@ Status evaluate(App& app, const Options& o) {
   if (!machine) return fail(machine.error());
   auto plan = make_plan(app, *home, *machine, settings);
   if (!plan) return fail(plan.error());
-  auto path = find_source(app.files, plan->task, o.file);
+  auto path = find_source(app.files, plan->task, plan->target, o.file);
   if (!path) return fail(path.error());
   auto source = search::load_source(app.files, *path);
   if (!source) return fail(source.error());
-  const bool baseline =
-      plan->task.baseline_path((*source)->name) != "" &&
-      join_path(plan->task.folder, plan->task.baseline_path((*source)->name)) == *path;
+  const auto known = plan->task.baseline_path((*source)->name, plan->target);
+  const bool baseline = !known.empty() && join_path(plan->task.folder, known) == *path;
   if (!baseline) {
     if (auto blocks = source::need_blocks((*source)->text, *path); !blocks)
       return fail(blocks.error());

@@ -43,7 +43,7 @@ std::string sizes_of(const Plan& plan) {
     if (plan.profile) {
       if (const auto work = plan.task.work(*problem)) {
         if (const auto sol =
-                task::speed_of_light(*plan.profile, *work, plan.task.precision_input)) {
+                task::speed_of_light(*plan.profile, *work, plan.task.precision_products)) {
           out += fmt::format("; its speed of light is {} (flops {}, memory {}, link {})",
                              microseconds_text(sol->us), microseconds_text(sol->flops_us),
                              microseconds_text(sol->hbm_us), microseconds_text(sol->link_us));

@@ -9,11 +9,12 @@
 
 namespace sculler::cli {
 
-Result<std::string> find_source(Files& files, const task::Task& task, const std::string& file) {
+Result<std::string> find_source(Files& files, const task::Task& task, const std::string& target,
+                                const std::string& file) {
   if (files.exists(file)) return absolute_path(file);
   std::vector<std::string> names;
   for (const auto* list : {&task.baselines, &task.seeds}) {
-    for (const auto& path : *list) {
+    for (const auto& path : task::Task::fitting(*list, target)) {
       if (task::Task::stem(path) == file) return join_path(task.folder, path);
       names.push_back(task::Task::stem(path));
     }

@@ -11,9 +11,10 @@
 
 namespace sculler::cli {
 
-// A path, or the name of one of the task's seeds or baselines. kNotFound with the nearest name.
+// A path, or the name of one of the task's seeds or baselines for `target`. kNotFound with the
+// nearest name.
 [[nodiscard]] Result<std::string> find_source(Files& files, const task::Task& task,
-                                              const std::string& file);
+                                              const std::string& target, const std::string& file);
 
 // Words NAME=VALUE of --define into the candidate. kUsage where a word has no "=", where the source
 // at `path` has no such tunable, or the tunable no such value.

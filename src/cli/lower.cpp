@@ -164,7 +164,7 @@ Status lower(App& app, LowerOptions o) {
     auto made = make_plan(app, *settings);
     if (!made) return fail(made.error());
     plan = std::move(*made);
-    auto found = find_source(app.files, plan->task, o.file);
+    auto found = find_source(app.files, plan->task, plan->target, o.file);
     if (!found) return fail(found.error());
     o.file = settings->lower_file = *found;
   } else if (with_model) {

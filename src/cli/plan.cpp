@@ -19,16 +19,15 @@ Status pick_target(const Machine& machine, Settings& settings, Plan& plan) {
   const std::string found =
       gpus == 0 ? "no GPU here" : fmt::format("{} GPU{} here", gpus, gpus == 1 ? "" : "s");
   if (settings.target == "auto") {
-    if (can(plan.task, "cuda") && gpus >= plan.n_ranks) {
-      plan.target = "cuda";
-      plan.why_target = found;
-    } else if (can(plan.task, "emu")) {
-      plan.target = "emu";
-      plan.why_target = gpus == 0 ? found : fmt::format("{}, {} needed", found, plan.n_ranks);
-    } else {
-      plan.target = plan.task.targets.front();
-      plan.why_target = "the task's own";
-    }
+    // The first of the task's that is possible here.
+    const bool fits = gpus >= plan.n_ranks;
+    const auto at = std::find_if(plan.task.targets.begin(), plan.task.targets.end(),
+                                 [&](const auto& name) { return name != "cuda" || fits; });
+    plan.target = at == plan.task.targets.end() ? plan.task.targets.front() : *at;
+    plan.why_target = !can(plan.task, "cuda") ? "the task's own"
+                      : plan.target == "cuda" || gpus == 0
+                          ? found
+                          : fmt::format("{}, {} needed", found, plan.n_ranks);
   } else {
     plan.target = settings.target;
     plan.why_target = plan.target == "emu" && gpus == 0 ? found : "asked for";

@@ -141,7 +141,8 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
   if (!store) return fail(store.error());
   if (auto ok = keep_facts(app, **store, folder, plan); !ok) return ok;
 
-  auto baseline_sources = load_all(app, plan, plan.task.baselines);
+  auto baseline_sources =
+      load_all(app, plan, task::Task::fitting(plan.task.baselines, plan.target));
   if (!baseline_sources) return fail(baseline_sources.error());
   std::vector<search::Candidate> baselines;
   for (auto& source : *baseline_sources) {
@@ -149,7 +150,7 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
     candidate.baseline = true;
     baselines.push_back(std::move(candidate));
   }
-  auto seeds = load_all(app, plan, plan.task.seeds);
+  auto seeds = load_all(app, plan, task::Task::fitting(plan.task.seeds, plan.target));
   if (!seeds) return fail(seeds.error());
   std::vector<std::shared_ptr<const search::Source>> possible;
   std::vector<std::string> left_out;

@@ -6,6 +6,7 @@
 #include "base/sha256.h"
 #include "eval/noise.h"
 #include "eval/stress_ptx.h"
+#include "source/bundle.h"
 
 namespace sculler::eval {
 namespace {
@@ -82,19 +83,20 @@ CompileOutcome Artifacts::baseline(const Job& job, const task::Task& task, const
     return carried(at->second);
   CompileOutcome outcome;
   outcome.status = "INTERNAL";
-  const std::string relative = task.baseline_path(name);
+  const std::string relative = task.baseline_path(name, target_name(job.target));
   if (relative.empty()) {
     outcome.message = "task " + task.name + " has no baseline '" + name + "'";
     return outcome;
   }
   const std::string path = task.folder + "/" + relative;
-  auto text = real_files().read(path, uint64_t{4} << 20);
-  if (!text) {
-    outcome.message = text.error().text();
+  const auto text = source::read_bundle(real_files(), path);
+  const auto parts = text ? source::split_bundle(*text, file_name(path), path) : fail(text.error());
+  if (!parts) {
+    outcome.message = parts.error().text();
     return outcome;
   }
   Job stand_in;
-  stand_in.files = {{file_name(path), std::move(*text)}};
+  for (const auto& part : *parts) stand_in.files.push_back({part.name, part.text});
   return compiler_.compile(source_request(stand_in, task, arch, cubin));
 }
 

@@ -21,7 +21,7 @@ void Cascade::rate(Context& c, const task::Problem& problem) {
     add_note(v, "no hardware profile: no speed of light, no floor");
     return;
   }
-  auto sol = task::speed_of_light(*c.profile, *work, c.task.precision_input);
+  auto sol = task::speed_of_light(*c.profile, *work, c.task.precision_products);
   if (!sol) {
     add_note(v, "no speed of light: " + sol.error().text());
     return;
@@ -96,7 +96,8 @@ bool Cascade::bench(Context& c) {
   if (auto done = add("candidate", c.candidate); !done) return refuse(c.v, done.error());
   std::vector<std::string> names = c.job.compare;
   if (c.job.compare_all && c.job.baseline_of.empty()) {
-    for (const auto& path : c.task.baselines) names.push_back(task::Task::stem(path));
+    for (const auto& path : task::Task::fitting(c.task.baselines, c.v.target))
+      names.push_back(task::Task::stem(path));
   }
   for (const auto& name : names) {
     if (name == c.job.baseline_of) continue;

@@ -106,7 +106,7 @@ NoiseReport Cascade::noise(const Job& job, const NoisePlan& plan, const NoisePro
   if (good && plan.planted_n > 0)
     good = series("planted", "candidate", planted, c.candidate, plan.planted_n, plan.per_pair);
   if (good && plan.programs) {
-    for (const auto& path : c.task.baselines) {
+    for (const auto& path : task::Task::fitting(c.task.baselines, c.v.target)) {
       const auto name = task::Task::stem(path);
       const auto built = artifacts_.baseline(job, c.task, name, c.arch, gpus);
       if (good && built.ok)

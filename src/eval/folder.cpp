@@ -148,7 +148,8 @@ Result<nlohmann::json> pack_job(Service& s, Packer& packer, const Job& job, cons
   if (job.wants(Stage::kBench)) {
     std::vector<std::string> names = job.compare;
     if (job.compare_all && job.baseline_of.empty()) {
-      for (const auto& path : task->baselines) names.push_back(task::Task::stem(path));
+      for (const auto& path : task::Task::fitting(task->baselines, target_name(job.target)))
+        names.push_back(task::Task::stem(path));
     }
     for (const auto& name : names) {
       if (name == job.baseline_of) continue;

@@ -298,7 +298,9 @@ Status load_files(Files& files, const TomlReader& root, Task& task) {
     std::set<std::string> stems;
     for (const auto& path : paths) {
       if (auto ok = present(key, path); !ok) return ok;
-      if (!stems.insert(Task::stem(path)).second)
+      // One a language: a name is that of one program on each target.
+      const std::string stem = (path.ends_with(".cu") ? "cu " : "") + Task::stem(path);
+      if (!stems.insert(stem).second)
         return fail(table.error(key, fmt::format("two files are named {}", Task::stem(path))));
     }
     *field = paths;
@@ -372,6 +374,12 @@ Result<Task> load_task(Files& files, const std::string& folder) {
     auto value = word_of(*precision, key, {"bf16", "f16", "f32", "f64", "i32"});
     if (!value) return fail(value.error());
     *field = *value;
+  }
+  task.precision_products = task.precision_input;
+  if (precision->has("products")) {
+    auto products = word_of(*precision, "products", {"f32", "split_tf32", "split_bf16"});
+    if (!products) return fail(products.error());
+    task.precision_products = *products;
   }
   if (auto ok = load_buffers(root, task); !ok) return fail(ok.error());
   if (auto ok = load_numbers(root, task); !ok) return fail(ok.error());

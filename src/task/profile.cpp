@@ -103,7 +103,7 @@ Result<std::string> find_profile(Files& files, const std::vector<std::string>& r
 }
 
 Result<SpeedOfLight> speed_of_light(const Profile& profile, const Work& work,
-                                    std::string_view input_dtype) {
+                                    std::string_view products) {
   SpeedOfLight out;
   // Microseconds that `amount` takes at "nominal.KEY", in units of `scale` a second.
   const auto time = [&](double amount, const std::string& key, double scale) -> Result<double> {
@@ -116,7 +116,7 @@ Result<SpeedOfLight> speed_of_light(const Profile& profile, const Work& work,
     }
     return amount / (*rate * scale) * 1e6;
   };
-  auto flops = time(work.flops, fmt::format("{}_tflops", input_dtype), 1e12);
+  auto flops = time(work.flops, fmt::format("{}_tflops", products), 1e12);
   if (!flops) return fail(flops.error());
   auto hbm = time(work.hbm_bytes, "hbm_gbs", 1e9);
   if (!hbm) return fail(hbm.error());

@@ -42,10 +42,10 @@ struct SpeedOfLight {
   double us = 0, flops_us = 0, hbm_us = 0, link_us = 0, vec_us = 0;
   std::string bound;  // "flops", "hbm", "link", "vec"
 };
-// `input_dtype` picks the rate of the tensor cores. kNotFound where the profile lacks a rate that
-// the work needs.
+// `products` (Task::precision_products) picks the rate of the tensor cores. kNotFound where the
+// profile lacks a rate that the work needs.
 [[nodiscard]] Result<SpeedOfLight> speed_of_light(const Profile& profile, const Work& work,
-                                                  std::string_view input_dtype);
+                                                  std::string_view products);
 
 // The least time of `work` at the rates that programs were seen to reach on this machine
 // ([measured] of a cpu profile, written by `sculler bench ceilings`), µs: the largest of three.

@@ -60,8 +60,20 @@ std::string Task::stem(std::string_view path) {
   return base.substr(0, base.rfind('.'));
 }
 
-std::string Task::baseline_path(std::string_view wanted) const {
-  for (const auto& path : baselines) {
+bool Task::fits(std::string_view path, std::string_view target) {
+  return path.ends_with(".cu") != (target == "cpu");
+}
+
+std::vector<std::string> Task::fitting(const std::vector<std::string>& paths,
+                                       std::string_view target) {
+  std::vector<std::string> out;
+  std::copy_if(paths.begin(), paths.end(), std::back_inserter(out),
+               [&](const std::string& path) { return fits(path, target); });
+  return out;
+}
+
+std::string Task::baseline_path(std::string_view wanted, std::string_view target) const {
+  for (const auto& path : fitting(baselines, target)) {
     if (stem(path) == wanted) return path;
   }
   return {};

@@ -72,6 +72,10 @@ struct Task {
   Timeouts timeouts;
   int n_sets = 8;
   std::string precision_input, precision_accumulate, precision_output;
+  // What products may be made of within the tolerance: the profile's rate "nominal.NAME_tflops"
+  // that is their ceiling. The input's dtype, or "split_tf32" and "split_bf16": three products of
+  // halves for one of float32.
+  std::string precision_products;
   std::vector<std::string>
       families;  // input families beyond "normal" for the stress stage; empty: all
   // Work formulas give no time that can be reached: a chain of dependent steps takes longer.
@@ -100,8 +104,13 @@ struct Task {
 
   // Seed or baseline path → its name: "seeds/tile_store.cu" → "tile_store".
   [[nodiscard]] static std::string stem(std::string_view path);
-  // The path of the baseline of that name, empty where there is none.
-  [[nodiscard]] std::string baseline_path(std::string_view name) const;
+  // Can a source of that path run on `target`? C++ runs on cpu, CUDA on emu and cuda.
+  [[nodiscard]] static bool fits(std::string_view path, std::string_view target);
+  // Those of `paths` (baselines or seeds) that fit, in their order.
+  [[nodiscard]] static std::vector<std::string> fitting(const std::vector<std::string>& paths,
+                                                        std::string_view target);
+  // The path of the baseline of that name for `target`, empty where there is none.
+  [[nodiscard]] std::string baseline_path(std::string_view name, std::string_view target) const;
 
   // A formula with the place it was written at, for errors at evaluation.
   struct Placed {

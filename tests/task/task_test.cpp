@@ -31,8 +31,10 @@ TEST(Task, LoadsTheWorkload) {
   EXPECT_EQ(task.name, "gemm_allgather");
   EXPECT_EQ(task.default_ranks, 2);
   EXPECT_EQ(task.size_names().front(), "emu");
-  EXPECT_EQ(task.baseline_path("nccl_sym"), "baselines/nccl_sym.cu");
-  EXPECT_EQ(task.baseline_path("none"), "");
+  EXPECT_EQ(task.baseline_path("nccl_sym", "cuda"), "baselines/nccl_sym.cu");
+  EXPECT_EQ(task.baseline_path("nccl_sym", "emu"), "baselines/nccl_sym.cu");
+  EXPECT_EQ(task.baseline_path("nccl_sym", "cpu"), "");
+  EXPECT_EQ(task.baseline_path("none", "cuda"), "");
   auto problem = task.problem("emu", 4);
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->dims, (std::vector<int64_t>{1024, 256, 512}));
