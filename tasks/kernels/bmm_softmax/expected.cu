@@ -1,0 +1,32 @@
+// Expected Y on the device, for the checker: float64 throughout, rounded once.
+#include "sculler/expected.h"
+
+extern "C" SCULLER_EXPORT int sculler_expected_launch(const sculler_problem* problem, int n_ranks,
+                                                      const void* const* inputs,
+                                                      void* const* outputs, void* stream) {
+  if (problem->n_dims != 4 || n_ranks != 1) return SCULLER_ERROR;
+  const int64_t batches = problem->dim[0], m = problem->dim[1], n = problem->dim[2],
+                k = problem->dim[3];
+  const auto* all_x = static_cast<const float*>(inputs[0]);
+  const auto* all_w = static_cast<const float*>(inputs[1]);
+  const auto on = static_cast<cudaStream_t>(stream);
+  const sculler::Between between(m * n, on);
+  double* const t = between.data();
+  if (t == nullptr) return SCULLER_OUT_OF_MEMORY;
+  for (int64_t b = 0; b < batches; ++b) {
+    const float *x = all_x + b * m * k, *w = all_w + b * k * n;
+    float* y = static_cast<float*>(outputs[0]) + b * m * n;
+    sculler::product(
+        m, n, k, on, [=] __device__(int64_t i, int64_t l) { return double{x[i * k + l]}; },
+        [=] __device__(int64_t l, int64_t j) { return double{w[l * n + j]}; },
+        [=] __device__(int64_t i, int64_t j, double sum) { t[i * n + j] = sum; });
+    sculler::each_row(m, n, on, [=] __device__(int64_t row, auto total, auto largest) {
+      const double* of = t + row * n;
+      const double most = largest([&](int64_t j) { return of[j]; });
+      const double sum = total([&](int64_t j) { return exp(of[j] - most); });
+      for (int64_t j = threadIdx.x; j < n; j += blockDim.x)
+        y[row * n + j] = static_cast<float>(exp(of[j] - most) / sum);
+    });
+  }
+  return sculler::launched();
+}

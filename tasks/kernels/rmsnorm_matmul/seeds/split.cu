@@ -1,0 +1,87 @@
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":4096,"why":"Three tensor products stand for one of float32; tiles arrive while others are multiplied."}
+//
+// Y = rmsnorm(X) W on the tensor cores, within the tolerance of float32.
+#include "entry.h"
+
+// Tile of a block: rows, columns, depth.
+// sculler:tune TILE_M in {64,128}
+#ifndef TILE_M
+#define TILE_M 128
+#endif
+// sculler:tune TILE_N in {64,128}
+#ifndef TILE_N
+#define TILE_N 128
+#endif
+// sculler:tune TILE_K in {16,32}
+#ifndef TILE_K
+#define TILE_K 32
+#endif
+// Tiles in shared memory: one is multiplied while the others arrive.
+// sculler:tune STAGES in {2,3,4}
+#ifndef STAGES
+#define STAGES 3
+#endif
+// Warps of a block, down and across the tile.
+// sculler:tune WARPS_M in {2,4}
+#ifndef WARPS_M
+#define WARPS_M 2
+#endif
+// sculler:tune WARPS_N in {2,4}
+#ifndef WARPS_N
+#define WARPS_N 4
+#endif
+// What a product of float32 is made of: three of TF32 (0), three of bfloat16 (1).
+// sculler:tune PRODUCT in {0,1}
+#ifndef PRODUCT
+#define PRODUCT 1
+#endif
+#include "split.h"
+#include "rows.h"
+
+namespace {
+// EVOLVE-BLOCK-START
+// The norm of a row is one factor of its outputs: X is multiplied as it is.
+struct ScaleOfRow {
+  const float* x;
+  float* scale;
+  int64_t k;
+  __device__ void operator()(int64_t row) const {
+    float sum = 0;
+    columns(k, [&](int64_t j) { sum += x[row * k + j] * x[row * k + j]; });
+    sum = over_block(sum, Sum{});
+    if (threadIdx.x == 0) scale[row] = 1.0f / sqrtf(sum / static_cast<float>(k));
+  }
+};
+struct Scaled {
+  const float* scale;
+  __device__ float operator()(int64_t, int64_t row, int64_t, float sum) const {
+    return sum * __ldg(scale + row);
+  }
+};
+
+int run(const Call& call) {
+  const int64_t m = call.dim(0), n = call.dim(1), k = call.dim(2);
+  each_row(m, call.stream, ScaleOfRow{call.buffer(0), call.space, k});
+  if (!multiply<true, false>(1, m, n, k, {call.buffer(0), k, 1, 0}, {call.buffer(1), n, 1, 0},
+                             call.stream,
+                             StoreRows<Scaled>{call.buffer(2), n, 0, {call.space}}))
+    return SCULLER_ERROR;
+  return launched();
+}
+// EVOLVE-BLOCK-END
+}  // namespace
+
+extern "C" int sculler_setup(const sculler_rank* rank, const sculler_problem* problem,
+                             const sculler_pool* pool, void** state) {
+  return make_state(rank, pool, problem->dim[0], state);
+}
+
+extern "C" int sculler_run(void* state, const sculler_problem* problem, int set) {
+  return run(call_of(state, problem, set));
+}
+
+extern "C" int sculler_teardown(void* state) { return end_state(state); }
+// sculler:file entry.h from ../../shared
+// sculler:file rows.h from ../../shared
+// sculler:file tensor.h from ../../shared
+// sculler:file split.h from ../../shared
