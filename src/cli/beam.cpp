@@ -7,15 +7,9 @@
 namespace sculler::cli {
 
 void beam_preset(Settings& settings) {
-  const Settings fresh;
-  settings.strategy = "beam";
-  settings.beam = fresh.beam;
-  settings.beam_faithful = fresh.beam_faithful;
-  settings.beam_memory = fresh.beam_memory;
-  settings.beam_sampling = fresh.beam_sampling;
-  settings.beam_remeasure = fresh.beam_remeasure;
-  settings.beam_scope = fresh.beam_scope;
+  settings.strategy = "beam";  // its settings are the published ones
   settings.candidates = 0;
+  settings.llm.max_usd = 10;
 }
 
 Result<search::beam::BeamSettings> beam_settings(const Settings& s) {

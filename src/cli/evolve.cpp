@@ -119,18 +119,8 @@ Status apply_preset(Settings& settings, std::string_view name) {
                       "--preset",
                       "use cuco or accelopt"});
   settings.strategy = "evolve";
-  settings.evolve = search::EvolveSettings{};
   settings.evolve.fix = 0;
   settings.evolve.generations = 50;
-  const Settings fresh;
-  settings.evolve_explore_mix = fresh.evolve_explore_mix;
-  settings.evolve_exploit_mix = fresh.evolve_exploit_mix;
-  settings.evolve_explore_temperatures = fresh.evolve_explore_temperatures;
-  settings.evolve_exploit_temperatures = fresh.evolve_exploit_temperatures;
-  settings.evolve_directive = fresh.evolve_directive;
-  settings.evolve_scope = fresh.evolve_scope;
-  settings.evolve_judge = fresh.evolve_judge;
-  settings.evolve_backends = fresh.evolve_backends;
   settings.candidates = 0;
   settings.llm.max_usd = 10;
   return {};

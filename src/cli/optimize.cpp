@@ -17,6 +17,10 @@ Status optimize(App& app, const Options& o) {
   auto home = app.home();
   if (!home) return fail(home.error());
   Settings settings;
+  // What is nearer to the user wins: the preset, then the run file, then the command line.
+  if (!o.preset.empty()) {
+    if (auto ok = apply_preset(settings, o.preset); !ok) return ok;
+  }
   if (!o.run_file.empty()) {
     if (auto ok = read_settings(app.files, o.run_file, settings); !ok) return ok;
   }
@@ -24,9 +28,6 @@ Status optimize(App& app, const Options& o) {
   if (settings.task.empty())
     return fail(ErrorCode::kUsage, "no task is named",
                 "sculler optimize TASK; sculler list shows the tasks");
-  if (!o.preset.empty()) {
-    if (auto ok = apply_preset(settings, o.preset); !ok) return ok;
-  }
   const std::vector<std::pair<const char*, std::string>> direct = {
       {"strategy", o.strategy},
       {"target", o.target},

@@ -40,6 +40,10 @@ TEST(Plan, OthersAreRefusedWithTheReason) {
   auto json = plan_json();
   json["evidence"] = {"time: 1 us"};
   EXPECT_NE(refused(json).find("it quotes nothing of the profile"), std::string::npos);
+  for (const char* quote : {"s", "840 us", "mpiler: spills 3", "status: PASSED at st"}) {
+    json["evidence"] = {quote};
+    EXPECT_NE(refused(json).find("it quotes nothing of the profile"), std::string::npos) << quote;
+  }
   json = plan_json();
   json["plan"] = " \n ";
   EXPECT_NE(refused(json).find("it holds no step"), std::string::npos);

@@ -69,8 +69,8 @@ TEST_F(BeamCliTest, ThePresetRunsTheTunerWhereNoModelIsConfigured) {
 
 TEST_F(BeamCliTest, ThePresetIsThePapers) {
   Settings settings;
-  settings.beam.width = 1;
   ASSERT_TRUE(apply_preset(settings, "accelopt"));
+  EXPECT_EQ(settings.llm.max_usd, 10);
   EXPECT_EQ(settings.strategy, "beam");
   EXPECT_EQ(settings.candidates, 0);
   const auto beam = beam_settings(settings);

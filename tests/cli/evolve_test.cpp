@@ -81,6 +81,27 @@ TEST_F(EvolveCliTest, SearchesReportsAndResumes) {
   EXPECT_TRUE(said("verdicts were there already"));
 }
 
+TEST_F(EvolveCliTest, ARunFileWinsOverThePresetAndTheCommandLineOverBoth) {
+  ASSERT_TRUE(real_files().write_atomic(folder_ + "/run.toml",
+                                        "version = 1\n[llm]\nmodel = \"script:" + folder_ +
+                                            "/rules.toml\"\nmax_usd = 3\n[evolve]\nislands = 3\n"
+                                            "scope = \"file\"\ngenerations = 9\n"));
+  ASSERT_EQ(
+      run({"optimize", "gemm_allgather", "--preset", "cuco", "--run-file", folder_ + "/run.toml",
+           "--runs", folder_ + "/runs", "--candidates", "8", "--set", "evolve.generations=2"}),
+      0)
+      << err_ << out_;
+  Settings settings;
+  auto read =
+      read_settings(real_files(), folder_ + "/runs/2026-11-18-gemm_allgather-1/run.toml", settings);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings.strategy, "evolve");
+  EXPECT_EQ(settings.evolve.fix, 0) << "of the preset";
+  EXPECT_EQ(settings.evolve.islands, 3);
+  EXPECT_EQ(settings.llm.max_usd, 3);
+  EXPECT_EQ(settings.evolve.generations, 2);
+}
+
 TEST_F(EvolveCliTest, ThePresetIsThePapers) {
   Settings settings;
   ASSERT_TRUE(apply_preset(settings, "cuco"));
