@@ -30,10 +30,11 @@
 #ifndef WARPS_N
 #define WARPS_N 4
 #endif
-// What a product of float32 is made of: three of TF32 (0), three of bfloat16 (1).
+// What a product of float32 is made of: three of TF32 (0), or of bfloat16 (1), twice as fast but not
+// right for all families of inputs (docs/kernels.md).
 // sculler:tune PRODUCT in {0,1}
 #ifndef PRODUCT
-#define PRODUCT 1
+#define PRODUCT 0
 #endif
 #include "split.h"
 
