@@ -25,6 +25,17 @@ std::vector<std::pair<std::string, std::string>> evaluator_environment() {
   return env;
 }
 
+std::vector<std::pair<std::string, std::string>> slurm_environment() {
+  auto env = env_subset({"USER", "LOGNAME", "XDG_RUNTIME_DIR"});
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const auto equals = text.find('=');
+    if (equals != std::string_view::npos && text.starts_with("SLURM_"))
+      env.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return env;
+}
+
 Result<Machine> ask_machine(const App& app) {
   std::string text;
   if (app.ask_doctor) {

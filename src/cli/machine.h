@@ -36,6 +36,8 @@ struct Machine {
 
 // Environment of the evaluator: an allow-list; no keys, no secrets; multicast off.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> evaluator_environment();
+// What Slurm's programs need beside it: their settings, and the allocation that this process is in.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> slurm_environment();
 
 // "2.28.9" of 22809.
 [[nodiscard]] std::string nccl_text(int version);

@@ -38,7 +38,8 @@ Status pick_target(const Machine& machine, Settings& settings, Plan& plan) {
                         fmt::format("use --target {}", join(plan.task.targets, " or "))});
     }
   }
-  if (plan.target == "cuda" && gpus < plan.n_ranks) {
+  // Where evaluations run elsewhere, the GPUs are there.
+  if (plan.target == "cuda" && gpus < plan.n_ranks && settings.launcher != "slurm") {
     std::string message =
         fmt::format("{} GPU{} asked, {} there", plan.n_ranks, plan.n_ranks == 1 ? "" : "s", gpus);
     if (!machine.gpu_problem.empty()) message += ": " + machine.gpu_problem;
@@ -167,7 +168,7 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   }
   plan.replayed = settings.strategy == "tuner" ? std::string() : settings.llm_replay;
   // A replay compiles and runs nothing.
-  if (plan.replayed.empty()) {
+  if (plan.replayed.empty() && settings.launcher != "slurm") {
     if (auto ok = need_tools(machine, plan); !ok) return fail(ok.error());
   }
   auto buffers = plan.task.buffers(*problem);
@@ -178,7 +179,7 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   plan.topology.lsa = plan.target != "cpu" && (!plan.profile || plan.profile->lsa);
   // Emulated nodes are joined by GIN.
   plan.topology.gin = nodes > 1 || (plan.profile && plan.profile->gin);
-  if (plan.replayed.empty() || machine.nccl_version > 0)
+  if ((plan.replayed.empty() && settings.launcher != "slurm") || machine.nccl_version > 0)
     plan.topology.nccl_version = machine.nccl_version;
 
   search::JobFrame& frame = plan.frame;
@@ -198,9 +199,10 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   frame.stages = search::search_stages(plan.target);
   frame.seed = static_cast<uint64_t>(settings.seed);
   // On GPUs one job measures at a time; a second may compile meanwhile.
-  plan.parallel = settings.parallel > 0  ? static_cast<int>(settings.parallel)
-                  : plan.target == "emu" ? machine.cores
-                                         : 2;
+  plan.parallel = settings.launcher == "slurm" ? static_cast<int>(settings.slots)
+                  : settings.parallel > 0      ? static_cast<int>(settings.parallel)
+                  : plan.target == "emu"       ? machine.cores
+                                               : 2;
   // How many are in flight decides what is started when: a replay on a machine with other cores
   // needs it from the run file.
   if (!settings.llm_record.empty()) settings.parallel = plan.parallel;

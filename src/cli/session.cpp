@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/hold.h"
@@ -65,6 +66,24 @@ nlohmann::json summary_json(const search::Summary& s, const std::string& folder,
   return out;
 }
 
+// The evaluator's options where it hands jobs to steps of Slurm.
+void add_slurm(const Settings& settings, SpawnOptions& command) {
+  const auto seconds = [](double minutes) {
+    return std::to_string(static_cast<int64_t>(std::ceil(minutes * 60)));
+  };
+  command.argv.insert(
+      command.argv.end(),
+      {"--srun", settings.srun, "--slots", std::to_string(settings.slots), "--requeues",
+       std::to_string(settings.requeues), "--slot-silence",
+       std::to_string(settings.silence_seconds), "--slot-start", seconds(settings.start_minutes),
+       "--slot-answer", seconds(settings.answer_minutes), "--slot-idle",
+       seconds(settings.idle_minutes)});
+  if (!settings.slot_programs.empty())
+    command.argv.insert(command.argv.end(), {"--slot-programs", settings.slot_programs});
+  const auto slurm = slurm_environment();
+  command.env.insert(command.env.end(), slurm.begin(), slurm.end());
+}
+
 }  // namespace
 
 Result<std::string> make_run_folder(const App& app, const std::string& runs,
@@ -103,6 +122,7 @@ std::unique_ptr<search::Evaluator> start_evaluator(const App& app, const std::st
   if (settings.containment != "auto")
     command.argv.insert(command.argv.end(), {"--containment", settings.containment});
   command.env = evaluator_environment();
+  if (settings.launcher == "slurm") add_slurm(settings, command);
   auto evaluator =
       std::make_unique<search::ProcessEvaluator>(app.processes, app.clock, std::move(command), log);
   // The evaluator has deadlines of its own for every step; this one is for an evaluator that hangs

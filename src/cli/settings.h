@@ -36,6 +36,11 @@ struct Settings {
   int64_t confirm = 3;
   std::string cache;                 // empty: the user's cache
   std::string containment = "auto";  // auto, no-userns, none
+  std::string launcher = "local";    // local, slurm
+  std::string srun = "srun";         // the template of the line that starts a job step
+  std::string slot_programs;         // folder of sculler-eval on the nodes; empty: of this one
+  int64_t slots = 1, requeues = 3, silence_seconds = 60;
+  double start_minutes = 0, answer_minutes = 120, idle_minutes = 10;
   int64_t round_points = 8;
   std::string batch_profile;  // of GPUs reached in batches; empty: none
   std::string batch_size = "default";

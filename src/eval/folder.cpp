@@ -222,7 +222,7 @@ int run_folder(Service& service) {
               "ratio over baselines, message");
   int passed = 0, total = 0, broken = 0;
   {
-    Queue queue([&](const Job& job) { return service.cascade->run(job); }, spool,
+    Queue queue([&](const Job& job) { return print_verdict(service.cascade->run(job)); }, spool,
                 [&](const std::string& line) {
                   print_row(line);
                   ++total;

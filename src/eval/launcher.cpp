@@ -20,6 +20,7 @@
 #include "base/files.h"
 #include "base/strings.h"
 #include "eval/sandbox_report.h"
+#include "eval/stopwatch.h"
 
 namespace sculler::eval {
 namespace fs = std::filesystem;
@@ -32,12 +33,6 @@ constexpr int kUidBase =
     61000;  // unprivileged uids, one a job at a time, so that jobs cannot signal each other
 constexpr int kUidCount = 256;
 constexpr const char* kFolderInside = "/sculler/job";
-
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 class Fd {
  public:

@@ -37,10 +37,16 @@ int main(int argc, char** argv) {
     return 0;
   }
   // However this program is killed, compilers, trusted processes and ranks end with it.
-  sculler::run_guarded("sculler-guard", [] { Scratch::sweep(); });
+  // Steps on other machines end at their own deadline, or at once where Slurm can be asked.
+  const std::string steps = options->srun.empty() ? "" : slurm_options(*options).name;
+  sculler::run_guarded("sculler-guard", [steps] {
+    Scratch::sweep();
+    if (!steps.empty()) cancel_steps(steps);
+  });
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGTERM, on_signal);
   ::signal(SIGINT, on_signal);
+  if (!options->srun.empty()) return serve_slurm(*options, STDIN_FILENO, STDOUT_FILENO);
   auto service = Service::make(*options);
   if (!service) return complain(service.error());
   if (options->doctor) {

@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/guard.h"
 #include "base/hold.h"
+#include "base/json.h"
+#include "eval/verdict.h"
 
 namespace sculler::eval {
 
@@ -57,19 +60,20 @@ std::string Queue::answer(const Job& job) {
     ++from_spool_;
     return std::move(*known);
   }
-  Verdict verdict = run_(job);
+  std::string line = run_(job);
   // The compiler or the ranks may have been killed because this process ends: that is no verdict.
   while (spawning_stopped()) ::pause();
-  std::string line = print_verdict(verdict);
   if (auto done = spool_.write(job.id, line); !done) {
     // Not durable, so it must not count: the job may run again once there is room.
     Verdict lost;
     lost.job = job.id;
-    lost.target = verdict.target;
-    lost.size = verdict.size;
-    lost.seed = verdict.seed;
-    lost.stage = verdict.stage;
-    lost.containment = verdict.containment;
+    lost.target = target_name(job.target);
+    lost.size = job.size;
+    lost.seed = job.seed;
+    if (const auto verdict = parse_json(line, "verdict")) {
+      lost.stage = string_or(*verdict, "stage", "");
+      lost.containment = string_or(*verdict, "containment", "");
+    }
     lost.message = "the verdict could not be kept: " + done.error().text();
     lost.advice = done.error().cure;
     line = print_verdict(lost);

@@ -13,13 +13,13 @@
 
 #include "eval/job.h"
 #include "eval/spool.h"
-#include "eval/verdict.h"
 
 namespace sculler::eval {
 
 class Queue {
  public:
-  using Run = std::function<Verdict(const Job&)>;             // called on a worker thread
+  // The verdict's line (print_verdict); called on a worker thread.
+  using Run = std::function<std::string(const Job&)>;
   using Emit = std::function<void(const std::string& line)>;  // one call at a time
   Queue(Run run, Spool& spool, Emit emit, int workers);
   ~Queue();  // waits for the jobs that run; those that wait are dropped

@@ -12,6 +12,33 @@
 #include "base/strings.h"
 
 namespace sculler::eval {
+namespace {
+
+constexpr int64_t kLeastSilence = 5, kMostSeconds = 10'000'000;
+
+struct SlotOption {
+  std::string_view word;
+  int64_t low, high;
+  void (*set)(SlotSettings&, int64_t);
+};
+constexpr std::array<SlotOption, 6> kSlotOptions{{
+    {"--slots", 1, 1024, [](SlotSettings& s, int64_t n) { s.slots = static_cast<int>(n); }},
+    {"--requeues", 0, 100, [](SlotSettings& s, int64_t n) { s.requeues = static_cast<int>(n); }},
+    {"--slot-silence", kLeastSilence, kMostSeconds,
+     [](SlotSettings& s, int64_t n) { s.silence_ms = n * 1000; }},
+    {"--slot-start", 0, kMostSeconds, [](SlotSettings& s, int64_t n) { s.start_ms = n * 1000; }},
+    {"--slot-answer", 1, kMostSeconds, [](SlotSettings& s, int64_t n) { s.answer_ms = n * 1000; }},
+    {"--slot-idle", 0, kMostSeconds, [](SlotSettings& s, int64_t n) { s.idle_ms = n * 1000; }},
+}};
+
+const SlotOption* find_slot_option(std::string_view word) {
+  for (const auto& option : kSlotOptions) {
+    if (option.word == word) return &option;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 std::string usage() {
   return R"(sculler-eval: turns jobs into verdicts.
@@ -30,6 +57,11 @@ std::string usage() {
   --arch 90a           --pack: the GPUs' architecture
   --containment LEVEL  auto, no-userns (as where bubblewrap cannot start) or none (no sandbox);
                        every verdict says which level held
+  --srun LINE          jobs run in job steps of Slurm that this srun line starts (docs/slurm.md), with
+                       --slots N (steps at once), --slot-programs DIR (of sculler-eval on the nodes),
+                       --requeues N (of a job whose step ends), and bounds in seconds, 0 for none:
+                       --slot-silence, --slot-start, --slot-answer, --slot-idle
+  --slot SECONDS       is such a step: it greets, says that it lives, and ends after so long a silence
   --weak-checker       jobs may leave defences out, to show what each is worth (docs/exploits.md)
   --version  --help
 )";
@@ -55,10 +87,12 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
       o.version = true;
       continue;
     }
-    const std::array<std::string_view, 10> known{
-        "--spool", "--cache", "--cache-bytes", "--gpu-checks", "--parallel",
-        "--arch",  "--jobs",  "--pack",        "--noise",      "--containment"};
-    if (std::find(known.begin(), known.end(), word) == known.end()) {
+    const std::array<std::string_view, 13> known{
+        "--spool", "--cache", "--cache-bytes",  "--gpu-checks", "--parallel",
+        "--arch",  "--jobs",  "--pack",         "--noise",      "--containment",
+        "--slot",  "--srun",  "--slot-programs"};
+    const SlotOption* slot = find_slot_option(word);
+    if (slot == nullptr && std::find(known.begin(), known.end(), word) == known.end()) {
       return fail(ErrorCode::kUsage, "unknown option '" + printable(word) + "'",
                   "See sculler-eval --help.");
     }
@@ -73,6 +107,19 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
     if (word == "--noise") o.noise_file = absolute_path(value);
     if (word == "--pack") o.pack_folder = absolute_path(value);
     if (word == "--arch") o.arch = value.starts_with("sm_") ? value.substr(3) : value;
+    if (word == "--srun") o.srun = value;
+    if (word == "--slot-programs") o.slot_programs = value;
+    if (word == "--slot") {
+      if (number() < kLeastSilence || number() > kMostSeconds)
+        return fail(ErrorCode::kUsage, "--slot needs seconds, 5 or more");
+      o.slot_silence_ms = number() * 1000;
+    }
+    if (slot != nullptr) {
+      if (number() < slot->low || number() > slot->high)
+        return fail(ErrorCode::kUsage, word + " needs a number from " + std::to_string(slot->low) +
+                                           " to " + std::to_string(slot->high));
+      slot->set(o.slots, number());
+    }
     if (word == "--cache-bytes") {
       if (number() < 1 << 20) return fail(ErrorCode::kUsage, "--cache-bytes needs at least 1 MiB");
       o.cache_bytes = static_cast<uint64_t>(number());
@@ -95,7 +142,28 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
                                            : Containment::kFull;
     }
   }
+  if (!o.srun.empty() && (!o.jobs_folder.empty() || !o.pack_folder.empty() ||
+                          !o.noise_file.empty() || o.slot_silence_ms > 0)) {
+    return fail(ErrorCode::kUsage, "--srun is for job lines on stdin",
+                "leave --jobs, --pack, --noise and --slot out, or --srun");
+  }
   return o;
+}
+
+SlurmOptions slurm_options(const Options& options) {
+  SlurmOptions slurm;
+  slurm.srun = options.srun;
+  slurm.name = steps_name(options.spool);
+  const std::string programs =
+      options.slot_programs.empty() ? find_installation().programs : options.slot_programs;
+  slurm.command = {programs + "/sculler-eval", "--slot",
+                   std::to_string(options.slots.silence_ms / 1000), "--parallel", "1"};
+  if (!options.cache.empty()) slurm.command.insert(slurm.command.end(), {"--cache", options.cache});
+  if (options.strictest != Containment::kFull)
+    slurm.command.insert(slurm.command.end(),
+                         {"--containment", std::string(containment_name(options.strictest))});
+  if (options.weak_checker) slurm.command.emplace_back("--weak-checker");
+  return slurm;
 }
 
 int Service::workers() const {

@@ -11,6 +11,7 @@
 #include "eval/launcher.h"
 #include "eval/linter.h"
 #include "eval/sandbox.h"
+#include "eval/slurm.h"
 #include "eval/toolchain.h"
 
 namespace sculler::eval {
@@ -26,6 +27,10 @@ struct Options {
   int parallel = 0;                            // 0: one a core
   Containment strictest = Containment::kFull;  // the level to begin with
   bool weak_checker = false;
+  int64_t slot_silence_ms = 0;  // this process is a slot of another evaluator; 0: it is none
+  std::string srun;             // jobs go to steps that this line starts; empty: they run here
+  std::string slot_programs;    // folder of sculler-eval on the nodes; empty: of this program
+  SlotSettings slots;
   bool doctor = false, help = false, version = false;
 };
 [[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments);
@@ -66,6 +71,9 @@ class Service {
 // Answers job lines on `in` until its end; verdicts go to `out`. Gives up when nobody reads `out`
 // any more.
 int serve(Service& service, int in, int out);
+// The same, each job in a job step of Slurm.
+int serve_slurm(const Options& options, int in, int out);
+[[nodiscard]] SlurmOptions slurm_options(const Options& options);
 
 // Runs the job files of a folder, prints a table on stdout, verdicts into FOLDER/spool.
 int run_folder(Service& service);

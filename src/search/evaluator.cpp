@@ -129,6 +129,7 @@ void ProcessEvaluator::take_in() {
     for (std::size_t end = in_.find('\n'); end != std::string::npos; end = in_.find('\n', begin)) {
       std::string line = in_.substr(begin, end - begin);
       begin = end + 1;
+      if (trim(line).empty()) continue;  // a sign of life
       auto verdict = parse_verdict(line, "sculler-eval");
       const auto known = verdict ? open_.find(verdict->job) : open_.end();
       if (known == open_.end()) {

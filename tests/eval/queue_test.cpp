@@ -6,17 +6,18 @@
 #include <nlohmann/json.hpp>
 
 #include "eval/job_line.h"
+#include "eval/verdict.h"
 
 namespace sculler::eval {
 namespace {
 
 Job job_of(char digit) { return *parse_job(job_object(digit).dump(), "test"); }
 
-Verdict passed(const Job& job) {
+std::string passed(const Job& job) {
   Verdict v;
   v.job = job.id;
   v.status = "PASSED";
-  return v;
+  return print_verdict(v);
 }
 
 TEST(Queue, AJobWithAVerdictNeverRunsAgain) {
