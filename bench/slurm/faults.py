@@ -70,12 +70,12 @@ class Front:
 class Faults:
     """Done in turn, each once so many verdicts are there; what is to be mended is mended later."""
 
-    def __init__(self, cluster, total, note):
-        self.cluster, self.note, self.later, self.drained_at = cluster, note, [], None
+    def __init__(self, cluster, total, note, mend):
+        self.cluster, self.note, self.later, self.mend = cluster, note, [], mend
         self.front = None
         steps = [self.node_dies, self.controller_dies, self.node_drains, self.job_is_cancelled, self.slurmd_dies, self.slot_dies, self.front_dies]
         self.plan = [(total * (i + 1) // (len(steps) + 2), step) for i, step in enumerate(steps)]
-        self.done, self.drained_late = [], None
+        self.done, self.drained_late = [], []
 
     def busy_node(self, but=()):
         return next((n for _, n, _ in self.cluster.jobs() if n not in but), None)
@@ -89,7 +89,7 @@ class Faults:
             return False
         count = self.cluster.kill_node(node)
         self.note(f"{node} dies: slurmd and {count} processes of its steps killed")
-        self.after(4, lambda: self.cluster.start_slurmd(node), f"slurmd of {node} is started again")
+        self.after(self.mend, lambda: self.cluster.start_slurmd(node), f"slurmd of {node} is started again")
         return True
 
     def controller_dies(self):
@@ -100,7 +100,7 @@ class Faults:
         if pid is not None:
             os.kill(pid, 9)
             self.note("and a slot with it")
-        self.after(4, self.cluster.start_slurmctld, "slurmctld is started again")
+        self.after(self.mend, self.cluster.start_slurmctld, "slurmctld is started again")
         return True
 
     def node_drains(self):
@@ -111,14 +111,14 @@ class Faults:
         if "drain" not in self.cluster.states().get(node, ""):
             return False
         self.note(f"{node} is drained")
-        self.drained = node
-        self.after(12, lambda: self._resume(node), f"{node} is resumed")
+        # The evaluator asks for the states of nodes every five seconds; what a slot holds it ends.
+        self.after(8 + self.mend, lambda: self._resume(node), f"{node} is resumed")
         return True
 
     def _resume(self, node):
         left = [j for j, n, _ in self.cluster.jobs() if n == node]
         self.drained_late = left
-        self.note(f"steps on {node} when it had been drained for 12 s: {len(left)}")
+        self.note(f"steps on {node} when it had been drained for {8 + self.mend:.0f} s: {len(left)}")
         self.cluster.command("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
     def job_is_cancelled(self):
@@ -135,7 +135,7 @@ class Faults:
             return False
         self.cluster.kill(node)
         self.note(f"slurmd of {node} is killed, its steps go on")
-        self.after(3, lambda: self.cluster.start_slurmd(node), f"slurmd of {node} is started again")
+        self.after(self.mend, lambda: self.cluster.start_slurmd(node), f"slurmd of {node} is started again")
         return True
 
     def slot_dies(self):
@@ -171,7 +171,7 @@ def run_faults(args, cluster, work):
     answers = collections.defaultdict(list)
     argv = [args.programs + "/sculler-eval", "--spool", str(spool), "--cache", str(work / "cache"), "--srun", "srun --cpus-per-task=1", "--slots",
             str(args.slots), "--slot-silence", "6", "--requeues", "5"]
-    faults = Faults(cluster, args.jobs, note)
+    faults = Faults(cluster, args.jobs, note, 1 if args.quick else 4)
     fronts, durable = 0, {}
     deadline = begin + args.seconds
     while len(answers) < len(jobs) and time.monotonic() < deadline:

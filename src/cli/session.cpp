@@ -78,6 +78,8 @@ void add_slurm(const Settings& settings, SpawnOptions& command) {
        std::to_string(settings.silence_seconds), "--slot-start", seconds(settings.start_minutes),
        "--slot-answer", seconds(settings.answer_minutes), "--slot-idle",
        seconds(settings.idle_minutes)});
+  if (!settings.slot_shared.empty())
+    command.argv.insert(command.argv.end(), {"--shared", absolute_path(settings.slot_shared)});
   if (!settings.slot_programs.empty())
     command.argv.insert(command.argv.end(), {"--slot-programs", settings.slot_programs});
   const auto slurm = slurm_environment();

@@ -39,6 +39,7 @@ struct Settings {
   std::string launcher = "local";    // local, slurm
   std::string srun = "srun";         // the template of the line that starts a job step
   std::string slot_programs;         // folder of sculler-eval on the nodes; empty: of this one
+  std::string slot_shared;           // folder that the nodes see; empty: they see what is here
   int64_t slots = 1, requeues = 3, silence_seconds = 60;
   double start_minutes = 0, answer_minutes = 120, idle_minutes = 10;
   int64_t round_points = 8;

@@ -202,7 +202,12 @@ Result<GroupSpec> Cascade::group_spec(Context& c, const RunPlan& plan, const std
   g.rank_json = std::move(specs->rank_json);
   g.label = label;
   g.env = rank_environment(c.profile ? c.profile->env : Environment{}, multicast);
-  if (plan.target == Target::kCuda) g.trusted_env = g.env;
+  if (plan.target == Target::kCuda) {
+    // The GPUs that a batch system gave this evaluator are all that its ranks may use.
+    if (std::string own = env_value("CUDA_VISIBLE_DEVICES"); !own.empty())
+      g.env.emplace_back("CUDA_VISIBLE_DEVICES", std::move(own));
+    g.trusted_env = g.env;
+  }
   g.env.insert(g.env.end(), plan.env.begin(), plan.env.end());
   g.binds.push_back({.source = artifact});
   if (plan.target != Target::kCpu) g.binds.push_back({.source = where.rank_backend});

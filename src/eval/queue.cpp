@@ -3,11 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/guard.h"
 #include "base/hold.h"
-#include "base/json.h"
 #include "eval/verdict.h"
 
 namespace sculler::eval {
@@ -65,18 +63,8 @@ std::string Queue::answer(const Job& job) {
   while (spawning_stopped()) ::pause();
   if (auto done = spool_.write(job.id, line); !done) {
     // Not durable, so it must not count: the job may run again once there is room.
-    Verdict lost;
-    lost.job = job.id;
-    lost.target = target_name(job.target);
-    lost.size = job.size;
-    lost.seed = job.seed;
-    if (const auto verdict = parse_json(line, "verdict")) {
-      lost.stage = string_or(*verdict, "stage", "");
-      lost.containment = string_or(*verdict, "containment", "");
-    }
-    lost.message = "the verdict could not be kept: " + done.error().text();
-    lost.advice = done.error().cure;
-    line = print_verdict(lost);
+    line = internal_line(job, "the verdict could not be kept: " + done.error().text(),
+                         done.error().cure);
   }
   const std::lock_guard lock(mutex_);
   ++runs_;

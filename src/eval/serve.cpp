@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "eval/queue.h"
 #include "eval/service.h"
+#include "eval/shared_folder.h"
 #include "eval/slurm.h"
 #include "eval/stopwatch.h"
 
@@ -149,6 +150,13 @@ int serve_slurm(const Options& options, int in, int out) {
   SlurmOptions slurm = slurm_options(options);
   if (auto line = srun_line(slurm, 0); !line) return complain(line.error());
   if (!options.spool.empty()) cancel_steps(slurm.name);
+  std::unique_ptr<SharedFolder> shared;
+  if (!options.shared.empty()) {
+    auto made = SharedFolder::make(find_installation(), options.shared);
+    if (!made) return complain(made.error());
+    shared = std::move(*made);
+    if (options.slot_programs.empty()) slurm.command[0] = shared->programs() + "/sculler-eval";
+  }
   SlurmStarter starter(real_processes(), slurm);
   const auto note = [](const std::string& text) {
     std::fprintf(stderr, "sculler-eval: %s\n", text.c_str());
@@ -163,13 +171,18 @@ int serve_slurm(const Options& options, int in, int out) {
       end_with_all(static_cast<int>(ErrorCode::kChildFailed), [] {});
     });
     Server server;
-    server.run = [&](const Job& job) { return pool.run(job); };
+    server.run = [&](const Job& job) {
+      if (shared == nullptr) return pool.run(job);
+      const auto placed = shared->place(job);
+      return placed ? pool.run(*placed) : internal_line(job, placed.error().text(), "");
+    };
     server.workers = options.slots.slots;
     server.spool = options.spool;
     server.beat_ms = kSlurmBeatMs;
     server.at_end = [&] { cancel_steps(slurm.name); };
     code = answer_lines(server, in, out);
   }
+  cancel_steps(slurm.name);  // what a dead node still holds
   return code;
 }
 

@@ -58,8 +58,8 @@ std::string usage() {
   --containment LEVEL  auto, no-userns (as where bubblewrap cannot start) or none (no sandbox);
                        every verdict says which level held
   --srun LINE          jobs run in job steps of Slurm that this srun line starts (docs/slurm.md), with
-                       --slots N (steps at once), --slot-programs DIR (of sculler-eval on the nodes),
-                       --requeues N (of a job whose step ends), and bounds in seconds, 0 for none:
+                       --slots N (steps at once), --shared DIR (the nodes see it; what they need is
+                       copied there), --slot-programs DIR (of sculler-eval on the nodes), --requeues N (of a job whose step ends), and bounds in seconds, 0 for none:
                        --slot-silence, --slot-start, --slot-answer, --slot-idle
   --slot SECONDS       is such a step: it greets, says that it lives, and ends after so long a silence
   --weak-checker       jobs may leave defences out, to show what each is worth (docs/exploits.md)
@@ -87,10 +87,10 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
       o.version = true;
       continue;
     }
-    const std::array<std::string_view, 13> known{
-        "--spool", "--cache", "--cache-bytes",  "--gpu-checks", "--parallel",
-        "--arch",  "--jobs",  "--pack",         "--noise",      "--containment",
-        "--slot",  "--srun",  "--slot-programs"};
+    const std::array<std::string_view, 14> known{
+        "--spool", "--cache", "--cache-bytes",   "--gpu-checks", "--parallel",
+        "--arch",  "--jobs",  "--pack",          "--noise",      "--containment",
+        "--slot",  "--srun",  "--slot-programs", "--shared"};
     const SlotOption* slot = find_slot_option(word);
     if (slot == nullptr && std::find(known.begin(), known.end(), word) == known.end()) {
       return fail(ErrorCode::kUsage, "unknown option '" + printable(word) + "'",
@@ -108,6 +108,7 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
     if (word == "--pack") o.pack_folder = absolute_path(value);
     if (word == "--arch") o.arch = value.starts_with("sm_") ? value.substr(3) : value;
     if (word == "--srun") o.srun = value;
+    if (word == "--shared") o.shared = absolute_path(value);
     if (word == "--slot-programs") o.slot_programs = value;
     if (word == "--slot") {
       if (number() < kLeastSilence || number() > kMostSeconds)

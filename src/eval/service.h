@@ -29,6 +29,7 @@ struct Options {
   bool weak_checker = false;
   int64_t slot_silence_ms = 0;  // this process is a slot of another evaluator; 0: it is none
   std::string srun;             // jobs go to steps that this line starts; empty: they run here
+  std::string shared;           // folder that the nodes see; empty: they see what is here
   std::string slot_programs;    // folder of sculler-eval on the nodes; empty: of this program
   SlotSettings slots;
   bool doctor = false, help = false, version = false;

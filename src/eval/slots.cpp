@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/guard.h"
 #include "base/json.h"
@@ -17,17 +18,6 @@ constexpr int64_t kGraceMs = 5000;  // for a slot to end by itself
 constexpr int64_t kAskedMs = 3000;  // and when it was asked to
 constexpr int kHopeless = 3;        // starts that fail for good before any slot greeted
 using Millis = std::chrono::milliseconds;
-
-std::string internal_line(const Job& job, std::string message, std::string advice) {
-  Verdict v;
-  v.job = job.id;
-  v.target = target_name(job.target);
-  v.size = job.size;
-  v.seed = job.seed;
-  v.message = std::move(message);
-  v.advice = std::move(advice);
-  return print_verdict(v);
-}
 
 std::string place_of(const SlotHello& hello) {
   return hello.step.empty() ? hello.node : hello.node + ", Slurm step " + hello.step;
@@ -92,8 +82,11 @@ void SlotPool::finish(Request& request, std::string answer) {
 
 bool SlotPool::wait_for_work() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
-  return !stopping_;
+  // Not for what slots that start or idle will take.
+  changed_.wait(lock, [&] { return stopping_ || waiting_.size() > ready_; });
+  if (stopping_) return false;
+  ++ready_;
+  return true;
 }
 
 SlotPool::Request* SlotPool::take(const std::string& node, int64_t timeout_ms) {
@@ -112,7 +105,17 @@ SlotPool::Request* SlotPool::take(const std::string& node, int64_t timeout_ms) {
   if (stopping_ || found == waiting_.end()) return nullptr;
   Request* request = *found;
   waiting_.erase(found);
+  --ready_;
   return request;
+}
+
+void SlotPool::put_back(Request& request) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_front(&request);
+    ++ready_;
+  }
+  changed_.notify_all();
 }
 
 void SlotPool::give_back(Request& request, const std::string& node, const std::string& why) {
@@ -193,18 +196,24 @@ Result<SlotHello> SlotPool::greet(int slot, SlotLink& link) {
   }
 }
 
-SlotPool::End SlotPool::serve(int slot, SlotLink& link, const SlotHello& hello, bool& answered) {
+SlotPool::End SlotPool::serve(int slot, SlotLink& link, const SlotHello& hello, bool& answered,
+                              bool& holding) {
+  {
+    const std::lock_guard lock(mutex_);
+    greeted_ = true;
+  }
   int64_t idle_since = now_ms();
   for (;;) {
+    Request* request = take(hello.node, kPollMs);
+    if (request == nullptr && stopping()) return End::kStopping;
     if (starter_.leaving(hello.node)) {
+      if (request != nullptr) put_back(*request);
       note_("slot " + std::to_string(slot) + " leaves " + place_of(hello) +
             ": the node takes no more work");
       return End::kLeaving;
     }
-    Request* request = take(hello.node, kPollMs);
-    if (request == nullptr) {
-      if (stopping()) return End::kStopping;
-      auto line = link.next(0);
+    if (auto line = link.next(0); request == nullptr || !line || *line) {
+      if (request != nullptr) put_back(*request);  // this slot was dead before it came
       if (!line || *line) {
         note_("slot " + std::to_string(slot) + " on " + place_of(hello) +
               " ended: " + (line ? "it spoke unasked" : line.error().message));
@@ -213,6 +222,7 @@ SlotPool::End SlotPool::serve(int slot, SlotLink& link, const SlotHello& hello, 
       if (settings_.idle_ms > 0 && now_ms() - idle_since > settings_.idle_ms) return End::kIdle;
       continue;
     }
+    holding = true;
     link.send(print_job(*request->job));
     const int64_t deadline = now_ms() + settings_.answer_ms;
     for (;;) {
@@ -229,7 +239,9 @@ SlotPool::End SlotPool::serve(int slot, SlotLink& link, const SlotHello& hello, 
           {
             const std::lock_guard lock(mutex_);
             ++counts_.answered;
+            ++ready_;
           }
+          holding = false;
           finish(*request, std::move(*verdict));
           answered = true;
           idle_since = now_ms();
@@ -244,13 +256,14 @@ SlotPool::End SlotPool::serve(int slot, SlotLink& link, const SlotHello& hello, 
 }
 
 void SlotPool::start_failed(int slot, const Error& error) {
+  if (spawning_stopped()) return;  // everything is being ended
   note_("slot " + std::to_string(slot) + " did not start: " + error.message);
   bool hopeless = false;
   {
     const std::lock_guard lock(mutex_);
     if (greeted_ || stopping_) return;
     if (starter_.may_pass(error.message)) failed_starts_ = 0;
-    else hopeless = ++failed_starts_ >= kHopeless;
+    else hopeless = ++failed_starts_ == kHopeless;
   }
   if (hopeless) hopeless_(error);
 }
@@ -260,28 +273,31 @@ bool SlotPool::live(int slot) {
     const std::lock_guard lock(mutex_);
     ++counts_.starts;
   }
-  auto child = starter_.start(slot);
-  if (!child) {
-    start_failed(slot, child.error());
-    return false;
-  }
-  SlotLink link(std::move(*child), settings_.silence_ms);
-  auto hello = greet(slot, link);
-  bool answered = false;
+  bool answered = false, holding = false;
   End end = End::kFailed;
-  if (hello) {
-    {
-      const std::lock_guard lock(mutex_);
-      greeted_ = true;
+  auto child = starter_.start(slot);
+  if (!child) start_failed(slot, child.error());
+  std::optional<SlotLink> link;
+  std::optional<SlotHello> known;
+  if (child) {
+    link.emplace(std::move(*child), settings_.silence_ms);
+    auto hello = greet(slot, *link);
+    if (hello) {
+      link->greeted();
+      known = *hello;
+      end = serve(slot, *link, *hello, answered, holding);
+    } else {
+      start_failed(slot, hello.error());
     }
-    link.greeted();
-    end = serve(slot, link, *hello, answered);
-  } else {
-    start_failed(slot, hello.error());
   }
-  link.finish(end == End::kFailed ? 0 : kGraceMs, kAskedMs);
-  const std::lock_guard lock(mutex_);
-  ++counts_.ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ++counts_.ended;
+    if (!holding) --ready_;
+  }
+  changed_.notify_all();
+  if (link) link->finish(end == End::kFailed ? 0 : kGraceMs, kAskedMs);
+  if (known && end == End::kFailed) starter_.failed(*known);
   return answered || end != End::kFailed;
 }
 

@@ -28,6 +28,8 @@ class SlotStarter {
   [[nodiscard]] virtual Result<std::unique_ptr<Child>> start(int slot) = 0;
   // True where the node takes no more work (drained, down): its slot ends after what it holds.
   [[nodiscard]] virtual bool leaving(const std::string& node) = 0;
+  // A slot that had greeted failed: what holds its place may be given up.
+  virtual void failed(const SlotHello& /*hello*/) {}
   // True where a start that failed with these words may succeed later by itself.
   [[nodiscard]] virtual bool may_pass(const std::string& words) const = 0;
 };
@@ -75,7 +77,7 @@ class SlotPool {
   void keep(int slot);
   // One life of a slot. True where it gave a verdict or ended as it was meant to.
   bool live(int slot);
-  End serve(int slot, SlotLink& link, const SlotHello& hello, bool& answered);
+  End serve(int slot, SlotLink& link, const SlotHello& hello, bool& answered, bool& holding);
   [[nodiscard]] Result<SlotHello> greet(int slot, SlotLink& link);
   [[nodiscard]] bool wait_for_work();
   // The next request for a slot of this node; null where none came within `timeout_ms`.
@@ -84,6 +86,7 @@ class SlotPool {
   // The verdict with its notes, where `line` is one of this request's job and not INTERNAL.
   [[nodiscard]] Result<std::string> check(const Request& request, const SlotHello& hello,
                                           const std::string& line) const;
+  void put_back(Request& request);
   void give_back(Request& request, const std::string& node, const std::string& why);
   void start_failed(int slot, const Error& error);
   [[nodiscard]] bool stopping() const;
@@ -96,6 +99,7 @@ class SlotPool {
   std::condition_variable changed_;  // work came, or it ends
   std::condition_variable answered_;
   std::deque<Request*> waiting_;
+  std::size_t ready_ = 0;  // slots that start or idle: they will take a job
   Counts counts_;
   bool stopping_ = false, greeted_ = false;
   int failed_starts_ = 0;  // in a row, of all slots, that will not pass by themselves

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kAskEveryMs = 5000;    // the states of nodes
 constexpr int64_t kAskLaterMs = 20'000;  // where they cannot be asked
-constexpr int64_t kAskTimeoutMs = 5000;
+constexpr int64_t kAskTimeoutMs = 2000;  // a slot says nothing meanwhile
 constexpr unsigned kCancelSeconds = 10;
 
 bool is_srun(const std::string& word) { return word == "srun" || word.ends_with("/srun"); }
@@ -108,6 +108,7 @@ void cancel_steps(const std::string& name) {
 Result<std::unique_ptr<Child>> SlurmStarter::start(int slot) {
   auto line = srun_line(options_, slot);
   if (!line) return fail(line.error());
+  cancel_dead();  // it may hold the place
   SpawnOptions step;
   step.argv = std::move(*line);
   step.env = step_environment();
@@ -126,12 +127,47 @@ bool SlurmStarter::leaving(const std::string& node) {
   ask.env = step_environment();
   auto answer = run_command(processes_, ask, "", kAskTimeoutMs, uint64_t{4} << 20);
   const bool known = answer && answer->status.ok();
+  if (known) cancel_dead();
   const std::lock_guard lock(mutex_);
   asking_ = false;
   asked_ms_ = now_ms();
   wait_ms_ = known ? kAskEveryMs : kAskLaterMs;
   if (known) leaving_ = leaving_nodes(answer->out);
   return leaving_.contains(node);
+}
+
+void SlurmStarter::failed(const SlotHello& hello) {
+  if (hello.step.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    dead_.insert(hello.step);
+  }
+  cancel_dead();
+}
+
+// Where a node died, nobody else tells the controller that the allocation is worth nothing.
+void SlurmStarter::cancel_dead() {
+  std::set<std::string> dead;
+  {
+    const std::lock_guard lock(mutex_);
+    dead.swap(dead_);
+  }
+  for (const auto& step : dead) {
+    // Its own allocation has our name; one that was there before has not, and keeps its other
+    // steps.
+    const std::vector<std::vector<std::string>> lines{
+        {"scancel", step}, {"scancel", "--name=" + options_.name, step.substr(0, step.find('.'))}};
+    for (const auto& words : lines) {
+      SpawnOptions cancel;
+      cancel.argv = words;
+      cancel.env = step_environment();
+      const auto done = run_command(processes_, cancel, "", kAskTimeoutMs, 4096);
+      if (!done || (!done->status.timed_out && !may_pass(done->err))) continue;
+      const std::lock_guard lock(mutex_);
+      dead_.insert(step);  // the controller is away: again later
+      break;
+    }
+  }
 }
 
 // Words of Slurm 20 to 24 where its controller, a node or the network is away for a while.

@@ -39,15 +39,18 @@ class SlurmStarter final : public SlotStarter {
   [[nodiscard]] Result<std::unique_ptr<Child>> start(int slot) override;
   // Asks sinfo, at most every five seconds; where it cannot be asked no node is leaving.
   [[nodiscard]] bool leaving(const std::string& node) override;
+  // Slurm is told that the step, and the allocation made for it, are over.
+  void failed(const SlotHello& hello) override;
   [[nodiscard]] bool may_pass(const std::string& words) const override;
 
  private:
+  void cancel_dead();
   Processes& processes_;
   SlurmOptions options_;
   std::mutex mutex_;
   int64_t asked_ms_ = 0, wait_ms_ = 0;
   bool asking_ = false;
-  std::set<std::string> leaving_;
+  std::set<std::string> leaving_, dead_;
 };
 
 }  // namespace sculler::eval

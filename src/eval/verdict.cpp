@@ -140,4 +140,15 @@ std::string print_verdict(const Verdict& v) {
   return dump_json(object);
 }
 
+std::string internal_line(const Job& job, std::string message, std::string advice) {
+  Verdict v;
+  v.job = job.id;
+  v.target = target_name(job.target);
+  v.size = job.size;
+  v.seed = job.seed;
+  v.message = std::move(message);
+  v.advice = std::move(advice);
+  return print_verdict(v);
+}
+
 }  // namespace sculler::eval

@@ -58,6 +58,8 @@ struct Verdict {
 
 // One line of JSON.
 [[nodiscard]] std::string print_verdict(const Verdict& verdict);
+// The line of an INTERNAL verdict of a job that no cascade has seen.
+[[nodiscard]] std::string internal_line(const Job& job, std::string message, std::string advice);
 // What to do next where nothing more exact is known: one sentence a status.
 [[nodiscard]] std::string_view default_advice(std::string_view status);
 // True for the words of docs/statuses.md: whatever else a process below says becomes INTERNAL.
