@@ -30,7 +30,9 @@ class Front:
     """sculler-eval as sculler starts it: job lines in, verdict lines out."""
 
     def __init__(self, argv, env, log):
-        self.child = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(log, "ab"))
+        # A session of its own, as a step has one: the kernel shares cores between sessions.
+        with open(log, "ab") as errors:
+            self.child = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
         os.set_blocking(self.child.stdout.fileno(), False)
         self.rest = b""
 
@@ -169,8 +171,8 @@ def run_faults(args, cluster, work):
     spool, log = work / "spool", work / "front.log"
     jobs = {j["job"]: j for j in (job_line(i) for i in range(args.jobs))}
     answers = collections.defaultdict(list)
-    argv = [args.programs + "/sculler-eval", "--spool", str(spool), "--cache", str(work / "cache"), "--srun", "srun --cpus-per-task=1", "--slots",
-            str(args.slots), "--slot-silence", "6", "--requeues", "5"]
+    argv = [args.programs + "/sculler-eval", "--spool", str(spool), "--cache", str(work / "cache"), "--shared", str(work / "shared"), "--srun",
+            "srun --cpus-per-task=1", "--slots", str(args.slots), "--slot-silence", "6", "--requeues", "5"]
     faults = Faults(cluster, args.jobs, note, 1 if args.quick else 4)
     fronts, durable = 0, {}
     deadline = begin + args.seconds
@@ -299,12 +301,13 @@ def main():
         version = cluster.command("sinfo", "--version").stdout.strip()
         model = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
         print(f"{datetime.date.today()}, {version}, {os.cpu_count()} x {model}, load {os.getloadavg()[0]:.1f}: {' '.join(sys.argv[1:]) or 'no options'}", flush=True)
-        # The cache is filled before anything is counted.
-        fill = Front([args.programs + "/sculler-eval", "--cache", str(work / "cache")], cluster.env, work / "fill.log")
-        fill.send(job_line(0, batch="fill"))
-        if (first := fill.one(300))["status"] != "PASSED":
-            raise SystemExit(f"without Slurm already: {first['status']} {first.get('message')}")
-        fill.close()
+        # The caches are filled before anything is counted: here, and in a step with what lies in the shared folder.
+        for more in ([], ["--shared", str(work / "shared"), "--srun", "srun"]):
+            fill = Front([args.programs + "/sculler-eval", "--cache", str(work / "cache"), *more], cluster.env, work / "fill.log")
+            fill.send(job_line(0, batch="fill"))
+            if (first := fill.one(300))["status"] != "PASSED":
+                raise SystemExit(f"{first['status']} {first.get('message')}")
+            fill.close()
         ok = True if args.no_faults else run_faults(args, cluster, work)
         if ok and not args.quick:
             overhead(args, cluster, work)
