@@ -9,13 +9,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "base/files.h"
 #include "base/strings.h"
+#include "eval/stopwatch.h"
 
 namespace sculler::eval {
 namespace fs = std::filesystem;
@@ -24,12 +24,6 @@ namespace {
 constexpr std::size_t kTail = 8192;
 constexpr int kUidBase = 61300, kUidCount = 256;  // beside those of ranks (launcher.cpp)
 constexpr const char* kInside = "/sculler/job";
-
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // stdin and stdout of a child as lines; its stderr is kept as a tail.
 class ChildLines final : public LineProcess {
