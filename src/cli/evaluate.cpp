@@ -15,7 +15,7 @@ namespace sculler::cli {
 namespace {
 
 struct Options {
-  std::string task, file, target, profile, size, stages, directive, cache;
+  std::string task, file, target, adapter, profile, size, stages, directive, cache;
   int64_t ranks = 0, nodes = 0, seed = 1;
   std::vector<std::string> defines, sets;
   bool confirm = false, show_profile = false;
@@ -33,7 +33,7 @@ std::string report(const search::Candidate& candidate, const search::Verdict& v,
   if (v.latency_us) {
     out += fmt::format("\ntime    {} {}{}", microseconds_text(*v.latency_us), v.latency_kind,
                        v.latency_size.empty() ? "" : " at size " + v.latency_size);
-    if (v.latency_low_us && v.latency_high_us && v.latency_kind == "measured") {
+    if (v.latency_low_us && v.latency_high_us && v.latency_kind != "predicted") {
       out += fmt::format(" ({} to {})", microseconds_text(*v.latency_low_us),
                          microseconds_text(*v.latency_high_us));
     }
@@ -75,7 +75,8 @@ Status evaluate(App& app, const Options& o) {
   Settings settings;
   settings.task = o.task;
   for (const auto& [key, value] :
-       {std::pair{"target", o.target}, std::pair{"profile", o.profile}, std::pair{"size", o.size},
+       {std::pair{"target", o.target}, std::pair{"profile", o.adapter},
+        std::pair{"profile", o.profile}, std::pair{"size", o.size},
         std::pair{"eval.cache", o.cache},
         std::pair{"ranks", o.ranks > 0 ? std::to_string(o.ranks) : std::string()},
         std::pair{"nodes", o.nodes > 0 ? std::to_string(o.nodes) : std::string()},
@@ -152,7 +153,8 @@ void add_evaluate(CLI::App& cli, App& app, Action& action) {
   auto* command = cli.add_subcommand("evaluate", "judge one program");
   command->add_option("task", o->task, "name of a task, or its folder")->required();
   command->add_option("file", o->file, "a source, or the name of a seed or baseline")->required();
-  command->add_option("--target", o->target, "auto, cuda, emu or cpu");
+  command->add_option("--target", o->target, "auto, cuda, emu, cpu or external");
+  command->add_option("--adapter", o->adapter, "external: a name of adapters/, or a path");
   command->add_option("--profile", o->profile, "hardware profile");
   command->add_option("--ranks", o->ranks, "number of ranks");
   command->add_option("--nodes", o->nodes, "nodes that the ranks lie on (emu)");

@@ -70,12 +70,18 @@ search::Brief brief_of(const App& app, const Home& home, const Plan& plan) {
       first_of(app.files, {join_path(home.root, "include/sculler/candidate.h"),
                            join_path(home.programs, "../include/sculler/candidate.h")}),
       "c", 0};
+  // An adapter's candidates are of its language; its README says what they define.
+  if (plan.target == "external")
+    texts["candidate_header"] = {
+        agent::cut(first_of(app.files, {join_path(parent_path(plan.frame.profile), "README.md")}),
+                   kReadme),
+        "markdown", 0};
   texts["target"] = {sizes_of(plan), {}, 0};
   std::string profile;
   if (plan.profile) profile = rates_of(first_of(app.files, {plan.profile->path}));
   texts["hardware"] = {agent::cut(profile, kProfile), "toml", 0};
   out.topology = plan.topology;
-  out.device_code = plan.target != "cpu";
+  out.device_code = plan.target != "cpu" && plan.target != "external";
   return out;
 }
 

@@ -8,7 +8,8 @@ namespace sculler::cli {
 namespace {
 
 struct Options {
-  std::string task, run_file, target, profile, size, cache, strategy, preset, runs = "runs";
+  std::string task, run_file, target, adapter, profile, size, cache, strategy, preset,
+      runs = "runs";
   int64_t ranks = 0, nodes = 0, candidates = -1, seed = -1;
   std::vector<std::string> sets;
 };
@@ -31,6 +32,7 @@ Status optimize(App& app, const Options& o) {
   const std::vector<std::pair<const char*, std::string>> direct = {
       {"strategy", o.strategy},
       {"target", o.target},
+      {"profile", o.adapter},
       {"profile", o.profile},
       {"size", o.size},
       {"eval.cache", o.cache},
@@ -77,7 +79,8 @@ void add_optimize(CLI::App& cli, App& app, Action& action) {
   auto* command = cli.add_subcommand("optimize", "search for a faster program of a task");
   command->add_option("task", o->task, "name of a task, or its folder");
   command->add_option("--run-file", o->run_file, "settings (run.toml)");
-  command->add_option("--target", o->target, "auto, cuda, emu or cpu");
+  command->add_option("--target", o->target, "auto, cuda, emu, cpu or external");
+  command->add_option("--adapter", o->adapter, "external: a name of adapters/, or a path");
   command->add_option("--profile", o->profile, "hardware profile");
   command->add_option("--ranks", o->ranks, "number of ranks");
   command->add_option("--nodes", o->nodes, "nodes that the ranks lie on (emu)");

@@ -6,6 +6,7 @@
 
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "task/adapter.h"
 
 namespace sculler::cli {
 namespace {
@@ -31,7 +32,9 @@ Status pick_target(const Machine& machine, Settings& settings, Plan& plan) {
   } else {
     plan.target = settings.target;
     plan.why_target = plan.target == "emu" && gpus == 0 ? found : "asked for";
-    if (!can(plan.task, plan.target)) {
+    // Any kernel's reference and sizes serve an adapter that has programs for it.
+    const bool external = plan.target == "external" && plan.task.kind == task::Kind::kKernel;
+    if (!external && !can(plan.task, plan.target)) {
       return fail(Error{ErrorCode::kUsage,
                         fmt::format("{} does not run on {}", plan.task.name, plan.target),
                         join_path(plan.task.folder, "task.toml"), "targets",
@@ -51,8 +54,43 @@ Status pick_target(const Machine& machine, Settings& settings, Plan& plan) {
   return {};
 }
 
+// The target external: the profile is an adapter, whose programs take the place of the task's own,
+// which are of another language.
+Status pick_adapter(const App& app, const Home& home, Settings& settings, Plan& plan) {
+  std::vector<std::string> roots;
+  if (!app.config.empty()) roots.push_back(join_path(app.config, "adapters"));
+  roots.push_back(join_path(home.root, "adapters"));
+  if (settings.profile == "auto") settings.profile = plan.task.adapter;
+  auto path = task::find_adapter(app.files, roots, settings.profile);
+  if (!path) return fail(path.error());
+  auto adapter = task::load_adapter(app.files, *path);
+  if (!adapter) return fail(adapter.error());
+  const auto* kernel = adapter->kernel(plan.task.name);
+  if (kernel == nullptr) {
+    std::vector<std::string> known;
+    for (const auto& other : adapter->kernels) known.push_back(other.task);
+    return fail(
+        Error{ErrorCode::kUsage,
+              fmt::format("the adapter {} has no programs for {}", adapter->name, plan.task.name),
+              adapter->path, "kernels",
+              fmt::format("add [kernels.{}] with baselines; it has {}", plan.task.name,
+                          join(known, ", "))});
+  }
+  plan.task.baselines = kernel->baselines;
+  plan.task.seeds = kernel->seeds;
+  plan.frame.profile = adapter->path;
+  plan.frame.profile_sha256 = adapter->sha256;
+  // A host that interprets takes what is small.
+  if (settings.size == "auto" && !adapter->gpu && adapter->devices.empty()) {
+    const auto names = plan.task.size_names();
+    if (std::find(names.begin(), names.end(), "small") != names.end()) settings.size = "small";
+  }
+  return {};
+}
+
 Status pick_profile(const App& app, const Home& home, const Machine& machine, Settings& settings,
                     Plan& plan) {
+  if (plan.target == "external") return pick_adapter(app, home, settings, plan);
   if (settings.profile == "auto") {
     settings.profile = plan.target == "cpu" ? "cpu" : fmt::format("h200x2");
     if (plan.target == "cuda" && !machine.gpus.empty()) {
@@ -90,7 +128,7 @@ Status need_tools(const Machine& machine, const Plan& plan) {
       return fail(ErrorCode::kNotFound, fmt::format("{} is not beside sculler", name),
                   "build or install all programs of sculler");
   }
-  if (plan.target == "cpu") {
+  if (plan.target == "cpu" || plan.target == "external") {
     if (machine.gxx.empty())
       return fail(ErrorCode::kNoCompiler, "g++ is missing", "install g++ (apt-get install g++)");
     return {};
@@ -176,7 +214,8 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
 
   plan.topology.n_ranks = plan.n_ranks;
   plan.topology.ranks_per_node = plan.n_ranks / nodes;
-  plan.topology.lsa = plan.target != "cpu" && (!plan.profile || plan.profile->lsa);
+  plan.topology.lsa =
+      plan.target != "cpu" && plan.target != "external" && (!plan.profile || plan.profile->lsa);
   // Emulated nodes are joined by GIN.
   plan.topology.gin = nodes > 1 || (plan.profile && plan.profile->gin);
   if ((plan.replayed.empty() && settings.launcher != "slurm") || machine.nccl_version > 0)
@@ -202,6 +241,7 @@ Result<Plan> make_plan(const App& app, const Home& home, const Machine& machine,
   plan.parallel = settings.launcher == "slurm" ? static_cast<int>(settings.slots)
                   : settings.parallel > 0      ? static_cast<int>(settings.parallel)
                   : plan.target == "emu"       ? machine.cores
+                  : plan.target == "external"  ? 1
                                                : 2;
   // How many are in flight decides what is started when: a replay on a machine with other cores
   // needs it from the run file.
@@ -225,6 +265,9 @@ std::string target_line(const Plan& plan) {
                             : std::string("no hardware profile, so no times");
     return fmt::format("target emu: {}; {}", plan.why_target, times);
   }
+  if (plan.target == "external")
+    return fmt::format("target external: times are reported by the adapter {} at size {}",
+                       plan.frame.profile, plan.frame.size);
   return fmt::format("target {}: {}; times are measured at size {}{}", plan.target, plan.why_target,
                      plan.frame.size,
                      plan.profile ? ", hardware profile " + plan.profile->name : std::string());

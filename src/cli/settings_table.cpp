@@ -5,14 +5,16 @@ namespace {
 
 const std::vector<Setting> kSettings = {
     Setting{"task", &Settings::task, 0, 0, {}, "name, or the folder of a task"},
-    Setting{"target", &Settings::target, 0, 0, "auto|cuda|emu|cpu",
+    Setting{"target", &Settings::target, 0, 0, "auto|cuda|emu|cpu|external",
             "auto: cuda where there are enough GPUs, else emu; cpu for tasks of the host"},
     Setting{"profile",
             &Settings::profile,
             0,
             0,
             {},
-            "hardware profile; auto: what the machine is, h200x2 on emu"},
+            "hardware profile; auto: what the machine is, h200x2 on emu; external: the adapter, a "
+            "name of "
+            "adapters/ or a path; auto: the task's"},
     Setting{"ranks", &Settings::ranks, 0, 64, {}, "0: the task's"},
     Setting{"nodes", &Settings::nodes, 1, 16, {}, "emu: that the ranks lie on, as many on each"},
     Setting{"size",

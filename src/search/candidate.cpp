@@ -20,7 +20,9 @@ Result<std::shared_ptr<const Source>> make_source(std::string name, std::string 
   auto out = std::make_shared<Source>();
   out->name = std::move(name);
   out->path = std::move(path);
-  out->file_name = out->path.ends_with(".cpp") ? "candidate.cpp" : "candidate.cu";
+  out->file_name = out->path.ends_with(".cpp")  ? "candidate.cpp"
+                   : out->path.ends_with(".py") ? "candidate.py"
+                                                : "candidate.cu";
   out->text = std::move(text);
   out->sha256 = sha256_hex(out->text);
   auto files = source::split_bundle(out->text, out->file_name, out->path);

@@ -50,6 +50,11 @@ std::string job_line(const JobFrame& frame, const Candidate& candidate, std::str
                      {"seed", frame.seed},
                      {"stages", frame.stages},
                      {"predict_size", frame.predict_size}};
+  // The adapter stands in the frame's profile: it is what the target is.
+  if (frame.target == "external") {
+    job["adapter"] = frame.profile;
+    job["profile"] = "";
+  }
   if (frame.nodes > 1) job["nodes"] = frame.nodes;
   if (candidate.baseline) job["baseline_of"] = candidate.source->name;
   else if (!frame.compare.empty()) job["compare"] = frame.compare;
@@ -59,13 +64,14 @@ std::string job_line(const JobFrame& frame, const Candidate& candidate, std::str
 
 std::vector<std::string> search_stages(std::string_view target) {
   if (target == "emu") return {"lint", "compile", "emulate"};
-  if (target == "cpu") return {"lint", "compile", "run", "bench"};
+  if (target == "cpu" || target == "external") return {"lint", "compile", "run", "bench"};
   return {"lint", "compile", "emulate", "run", "bench"};
 }
 
 std::vector<std::string> confirm_stages(std::string_view target) {
   if (target == "emu") return {"lint", "compile", "emulate", "stress", "confirm"};
-  if (target == "cpu") return {"lint", "compile", "run", "stress", "bench", "confirm"};
+  if (target == "cpu" || target == "external")
+    return {"lint", "compile", "run", "stress", "bench", "confirm"};
   return {"lint", "compile", "emulate", "run", "stress", "bench", "confirm"};
 }
 

@@ -221,7 +221,7 @@ Result<std::string> find_adapter(Files& files, const std::vector<std::string>& r
                                  std::string_view name) {
   if (name.empty())
     return fail(ErrorCode::kUsage, "the target external needs an adapter",
-                "use --adapter NAME, set external.adapter, or `adapter` in the task's task.toml");
+                "use --adapter NAME, set profile, or `adapter` in the task's task.toml");
   if (name.find('/') != std::string_view::npos || name.ends_with(".toml")) {
     std::string path = absolute_path(name);
     if (files.is_folder(path)) path = join_path(path, "adapter.toml");
