@@ -61,6 +61,8 @@ std::string Task::stem(std::string_view path) {
 }
 
 bool Task::fits(std::string_view path, std::string_view target) {
+  // An adapter's programs are of its own language.
+  if (target == "external") return !path.ends_with(".cu") && !path.ends_with(".cpp");
   return path.ends_with(".cu") != (target == "cpu");
 }
 
