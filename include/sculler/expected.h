@@ -1,5 +1,5 @@
-// For expected.cu of tasks: sums, products and norms in float64 on the device. Plain, no atomics, so
-// that every run gives the same bits; shares nothing with any candidate. The checker validates
+// For expected.cu of tasks: sums, products and norms in float64 on the device. Plain, no atomics,
+// so that every run gives the same bits; shares nothing with any candidate. The checker validates
 // random rows of what comes of it against the task's reference.cpp.
 #ifndef SCULLER_EXPECTED_H
 #define SCULLER_EXPECTED_H

@@ -63,9 +63,9 @@ struct Task {
   std::string folder;  // absolute
   std::string name, summary;
   Kind kind = Kind::kWorkload;
-  std::vector<std::string>
-      targets;  // "emu", "cuda", "cpu", "external": where its candidates can run; best first is cuda
-  std::string adapter;  // of the target external: name or path; empty: the run says
+  std::vector<std::string> targets;  // "emu", "cuda", "cpu", "external": where its candidates can
+                                     // run; best first is cuda
+  std::string adapter;               // of the target external: name or path; empty: the run says
   std::vector<std::string> dims;
   int default_ranks = 1;
   std::vector<int> supported_ranks;

@@ -1,6 +1,5 @@
-// sculler-verify [--files] JOB.json: the trusted process of one job on cuda and cpu; with --files of
-// one whose program an adapter runs. docs/internals.md,
-// "Launch".
+// sculler-verify [--files] JOB.json: the trusted process of one job on cuda and cpu; with --files
+// of one whose program an adapter runs. docs/internals.md, "Launch".
 #include <sched.h>
 
 #include <cstdio>

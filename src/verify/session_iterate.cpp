@@ -203,9 +203,8 @@ bool Session::Impl::repeats(int set, int content, int number) {
 }
 
 bool Session::Impl::incorrect(int r, const BufferSpec& buffer, const Comparison& c, int number) {
-  auto complaint =
-      describe_incorrect(buffer, c, job.tolerance,
-                         rank_text(r) + ", iteration " + std::to_string(number) + ": ");
+  auto complaint = describe_incorrect(
+      buffer, c, job.tolerance, rank_text(r) + ", iteration " + std::to_string(number) + ": ");
   return stop(status::kIncorrect, r, std::move(complaint.message), std::move(complaint.advice));
 }
 
