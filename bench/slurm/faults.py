@@ -68,6 +68,8 @@ class Front:
             self.child.kill()
             return self.child.wait()
 
+DRAINED_S = 40  # that a drained node may keep steps
+
 
 class Faults:
     """Done in turn, each once so many verdicts are there; what is to be mended is mended later."""
@@ -114,13 +116,19 @@ class Faults:
             return False
         self.note(f"{node} is drained")
         # The evaluator asks for the states of nodes every five seconds; what a slot holds it ends.
-        self.after(8 + self.mend, lambda: self._resume(node), f"{node} is resumed")
+        # A step whose end Slurm has not noticed yet (its slurmd was killed) lasts as long as its silence.
+        since = time.monotonic()
+        self.after(8 + self.mend, lambda: self._resume(node, since), f"{node} is looked at")
         return True
 
-    def _resume(self, node):
+    def _resume(self, node, since):
         left = [j for j, n, _ in self.cluster.jobs() if n == node]
+        drained = time.monotonic() - since
+        if left and drained < DRAINED_S:
+            self.after(2, lambda: self._resume(node, since), f"{node} is looked at again")
+            return
         self.drained_late = left
-        self.note(f"steps on {node} when it had been drained for {8 + self.mend:.0f} s: {len(left)}")
+        self.note(f"steps on {node} when it had been drained for {drained:.0f} s: {len(left)}")
         self.cluster.command("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
     def job_is_cancelled(self):

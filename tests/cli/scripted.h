@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "cli/app.h"
+#include "cli/settings.h"
 #include "support/temp_folder.h"
 
 namespace sculler::cli {
