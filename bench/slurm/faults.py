@@ -74,8 +74,8 @@ DRAINED_S = 40  # that a drained node may keep steps
 class Faults:
     """Done in turn, each once so many verdicts are there; what is to be mended is mended later."""
 
-    def __init__(self, cluster, total, note, mend):
-        self.cluster, self.note, self.later, self.mend = cluster, note, [], mend
+    def __init__(self, cluster, total, note, mend, patience):
+        self.cluster, self.note, self.later, self.mend, self.patience = cluster, note, [], mend, patience
         self.front = None
         steps = [self.node_dies, self.controller_dies, self.node_drains, self.job_is_cancelled, self.slurmd_dies, self.slot_dies, self.front_dies]
         self.plan = [(total * (i + 1) // (len(steps) + 2), step) for i, step in enumerate(steps)]
@@ -124,7 +124,7 @@ class Faults:
     def _resume(self, node, since):
         left = [j for j, n, _ in self.cluster.jobs() if n == node]
         drained = time.monotonic() - since
-        if left and drained < DRAINED_S:
+        if left and drained < self.patience:
             self.after(2, lambda: self._resume(node, since), f"{node} is looked at again")
             return
         self.drained_late = left
@@ -181,7 +181,7 @@ def run_faults(args, cluster, work):
     answers = collections.defaultdict(list)
     argv = [args.programs + "/sculler-eval", "--spool", str(spool), "--cache", str(work / "cache"), "--shared", str(work / "shared"), "--srun",
             "srun --cpus-per-task=1", "--slots", str(args.slots), "--slot-silence", "6", "--requeues", "5"]
-    faults = Faults(cluster, args.jobs, note, 1 if args.quick else 4)
+    faults = Faults(cluster, args.jobs, note, 1 if args.quick else 4, 0 if args.quick else DRAINED_S)
     fronts, durable = 0, {}
     deadline = begin + args.seconds
     while len(answers) < len(jobs) and time.monotonic() < deadline:
