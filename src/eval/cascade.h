@@ -91,6 +91,8 @@ class Cascade {
                                            bool small);
   bool bench(Context& c);
   bool confirm(Context& c);
+  // The end of a confirmation: what is measured anew stands, and a tie is no elite.
+  bool measured_again(Context& c, bool (Cascade::*measure)(Context&));
   // The same for the target external (cascade_external.cpp).
   bool external_load(Context& c);
   bool external_lint(Context& c);

@@ -184,9 +184,13 @@ bool Cascade::confirm(Context& c) {
   plan.seed = c.seed("confirm");
   plan.iterations = draw_iterations(plan.seed, plan.n_sets, 1, 4);
   if (!take(c, launch(c, plan, Stage::kConfirm), Stage::kConfirm)) return false;
-  if (c.job.target == Target::kEmu || !c.job.wants(Stage::kBench)) return true;
+  return c.job.target == Target::kEmu || measured_again(c, &Cascade::bench);
+}
+
+bool Cascade::measured_again(Context& c, bool (Cascade::*measure)(Context&)) {
+  if (!c.job.wants(Stage::kBench)) return true;
   const auto first = c.v.latency;
-  if (!bench(c)) return false;  // fresh seeds and processes: this measurement stands
+  if (!(this->*measure)(c)) return false;  // fresh seeds and processes: this measurement stands
   if (first) add_note(c.v, "before confirmation: " + microseconds_text(first->us.median));
   // The last stage: what cannot be told from its best rival is right, but no elite.
   if (c.v.compare_call != "AMBIGUOUS") return true;

@@ -274,14 +274,7 @@ bool Cascade::external_confirm(Context& c) {
     if (!external_fill(c, *c.problem, "normal", seed, set, set) || !external_verify(c, set))
       return false;
   }
-  if (!c.job.wants(Stage::kBench)) return true;
-  const auto first = c.v.latency;
-  if (!external_bench(c)) return false;
-  if (first) add_note(c.v, "before confirmation: " + microseconds_text(first->us.median));
-  if (c.v.compare_call != "AMBIGUOUS") return true;
-  return refuse(c.v, "AMBIGUOUS",
-                "right, and not to be told from the baselines: the interval of the ratio does not "
-                "leave 1 by more than the margin");
+  return measured_again(c, &Cascade::external_bench);
 }
 
 }  // namespace sculler::eval

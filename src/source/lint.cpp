@@ -85,8 +85,8 @@ class Linter {
     }
     if (text_.find('\0') != std::string_view::npos)
       report_.add(0, "nul", "the text holds a NUL byte", "send plain text");
-    markers();
-    tunables();
+    lint_blocks(text_, options_.origin, options_.baseline, options_.parent, report_);
+    lint_tunables(text_, options_.origin, options_.defines, report_);
     find_directive();
     if (options_.unit) entry_points();
     calls();
@@ -119,35 +119,6 @@ class Linter {
     return true;
   }
 
-  void add(const Error& error, std::string rule) {
-    int line = 0;
-    const auto colon = error.file.rfind(':');
-    if (colon != std::string::npos)
-      line =
-          static_cast<int>(parse_int(std::string_view(error.file).substr(colon + 1)).value_or(0));
-    report_.add(line, std::move(rule),
-                error.key.empty() ? error.message : fmt::format("{}: {}", error.key, error.message),
-                error.cure);
-  }
-
-  void markers() {
-    auto blocks = options_.baseline ? find_blocks(text_, options_.origin)
-                                    : need_blocks(text_, options_.origin);
-    if (!blocks) return add(blocks.error(), "evolve-block");
-    if (options_.parent.empty()) return;
-    if (const int line = first_frozen_difference(text_, options_.parent); line > 0) {
-      report_.add(line, "frozen-text", "text outside the evolve blocks differs from the parent's",
-                  "restore it and change only what lies between the markers");
-    }
-  }
-
-  void tunables() {
-    auto found = find_tunables(text_, options_.origin);
-    if (!found) return add(found.error(), "tunable");
-    if (auto ok = check_defines(*found, options_.defines, options_.origin); !ok)
-      add(ok.error(), "tunable");
-  }
-
   void find_directive() {
     if (options_.directive != nullptr) {
       directive_ = *options_.directive;
@@ -155,7 +126,7 @@ class Linter {
       return;
     }
     auto found = directive::from_source(text_, options_.origin);
-    if (!found) return add(found.error(), "directive");
+    if (!found) return report_.add(found.error(), "directive");
     if (!*found) return;
     directive_ = **found;
     has_directive_ = true;

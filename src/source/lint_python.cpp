@@ -178,7 +178,7 @@ class PythonLinter {
       code_.push_back(piece);
     }
     markers();
-    tunables();
+    lint_tunables(text_, rules_.origin, rules_.defines, report_);
     strings();
     imports();
     names();
@@ -193,20 +193,8 @@ class PythonLinter {
   [[nodiscard]] bool is(std::size_t i, std::string_view text) const {
     return i < code_.size() && code_[i].text == text && code_[i].kind != Piece::Kind::kString;
   }
-  void add(const Error& error, std::string rule) {
-    const auto colon = error.file.rfind(':');
-    const auto line = colon == std::string::npos
-                          ? std::optional<int64_t>()
-                          : parse_int(std::string_view(error.file).substr(colon + 1));
-    report_.add(static_cast<int>(line.value_or(0)), std::move(rule),
-                error.key.empty() ? error.message : fmt::format("{}: {}", error.key, error.message),
-                error.cure);
-  }
-
   void markers() {
-    auto blocks =
-        rules_.baseline ? find_blocks(text_, rules_.origin) : need_blocks(text_, rules_.origin);
-    if (!blocks) return add(blocks.error(), "evolve-block");
+    if (!lint_blocks(text_, rules_.origin, rules_.baseline, rules_.parent, report_)) return;
     // A marker in a string of several lines marks nothing.
     for (const auto& mark : hash_lines(text_, "EVOLVE-BLOCK-")) {
       const bool comment = std::any_of(comments_.begin(), comments_.end(), [&](const Piece& p) {
@@ -216,18 +204,6 @@ class PythonLinter {
         report_.add(mark.line, "evolve-block", "the marker stands in a string",
                     "end the string before it");
     }
-    if (rules_.parent.empty()) return;
-    if (const int line = first_frozen_difference(text_, rules_.parent); line > 0) {
-      report_.add(line, "frozen-text", "text outside the evolve blocks differs from the parent's",
-                  "restore it and change only what lies between the markers");
-    }
-  }
-
-  void tunables() {
-    auto found = find_tunables(text_, rules_.origin);
-    if (!found) return add(found.error(), "tunable");
-    if (auto ok = check_defines(*found, rules_.defines, rules_.origin); !ok)
-      add(ok.error(), "tunable");
   }
 
   void strings() {

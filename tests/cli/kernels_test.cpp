@@ -113,13 +113,7 @@ class KernelsCliTest : public ::testing::Test {
     std::vector<std::string> arguments{"bench",          "kernels", "--out",
                                        folder_ + "/out", "--runs",  folder_ + "/runs"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    char *out = nullptr, *err = nullptr;
-    std::size_t out_bytes = 0, err_bytes = 0;
-    App app{real_files(), clock_, real_processes(), "/nowhere", SCULLER_SOURCE_DIR, ""};
-    app.out = open_memstream(&out, &out_bytes);
-    app.err = open_memstream(&err, &err_bytes);
-    app.ask_doctor = [] { return Result<std::string>(scripted_machine()); };
-    app.make_evaluator = [&](const std::string&) {
+    return run_captured(clock_, arguments, out_, err_, [&](const std::string&) {
       return std::make_unique<search::FakeEvaluator>(
           [&](const std::string& id, const std::string& line) {
             jobs_.push_back(nlohmann::json::parse(line));
@@ -140,15 +134,7 @@ class KernelsCliTest : public ::testing::Test {
             v["percent_peak"] = 75;
             return dump_json(v);
           });
-    };
-    const int code = run_app(app, arguments);
-    std::fclose(app.out);
-    std::fclose(app.err);
-    out_.assign(out, out_bytes);
-    err_.assign(err, err_bytes);
-    std::free(out);
-    std::free(err);
-    return code;
+    });
   }
 
   // A run of silu whose model found a program, at 2.5 times the baseline's speed.

@@ -43,6 +43,26 @@ inline std::string scripted_verdict(const std::string& id, const std::string&) {
   return dump_json(v);
 }
 
+// A command on a machine of scripted answers; what it printed goes to `out` and `err`.
+inline int run_captured(Clock& clock, const std::vector<std::string>& arguments, std::string& out,
+                        std::string& err, decltype(App::make_evaluator) make_evaluator) {
+  char *out_text = nullptr, *err_text = nullptr;
+  std::size_t out_bytes = 0, err_bytes = 0;
+  App app{real_files(), clock, real_processes(), "/nowhere", SCULLER_SOURCE_DIR, ""};
+  app.out = open_memstream(&out_text, &out_bytes);
+  app.err = open_memstream(&err_text, &err_bytes);
+  app.ask_doctor = [] { return Result<std::string>(scripted_machine()); };
+  app.make_evaluator = std::move(make_evaluator);
+  const int code = run_app(app, arguments);
+  std::fclose(app.out);
+  std::fclose(app.err);
+  out.assign(out_text, out_bytes);
+  err.assign(err_text, err_bytes);
+  std::free(out_text);
+  std::free(err_text);
+  return code;
+}
+
 class ScriptedCliTest : public ::testing::Test {
  protected:
   // `optimize`: the begin of every such call, the folder of its runs aside.
@@ -52,23 +72,9 @@ class ScriptedCliTest : public ::testing::Test {
   }
 
   int run(const std::vector<std::string>& arguments) {
-    char *out = nullptr, *err = nullptr;
-    std::size_t out_bytes = 0, err_bytes = 0;
-    App app{real_files(), clock_, real_processes(), "/nowhere", SCULLER_SOURCE_DIR, ""};
-    app.out = open_memstream(&out, &out_bytes);
-    app.err = open_memstream(&err, &err_bytes);
-    app.ask_doctor = [] { return Result<std::string>(scripted_machine()); };
-    app.make_evaluator = [](const std::string&) {
+    return run_captured(clock_, arguments, out_, err_, [](const std::string&) {
       return std::make_unique<search::FakeEvaluator>(scripted_verdict);
-    };
-    const int code = run_app(app, arguments);
-    std::fclose(app.out);
-    std::fclose(app.err);
-    out_.assign(out, out_bytes);
-    err_.assign(err, err_bytes);
-    std::free(out);
-    std::free(err);
-    return code;
+    });
   }
   std::vector<std::string> optimize(const std::vector<std::string>& more) const {
     auto all = optimize_;
