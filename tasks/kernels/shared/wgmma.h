@@ -1,0 +1,281 @@
+// A float32 product on Hopper's tensor cores: each factor is a power of two for each row of a and
+// each column of b times the sum of two fp16 (halves.h), and
+//   low * high + high * low + high * high
+// are three fp16 products with sums in float32, good to about 1e-7. Tensor cores round their sums
+// towards zero, a bias that grows with the number of instructions; the low products come first,
+// while the sums are small, so that only those of high * high count (K / 16). DEPTH 0: one after
+// the other; else the sums are put aside every DEPTH of them and added in float32.
+//
+// A block has one warp that copies and two groups of four warps, each with 64 rows of the tile. It
+// takes tile after tile, the copies run ahead into the next one. CLUSTER 2: two blocks, one above
+// the other, each fetch half of what both need of b. Tunables are the first file's: TILE_N, STAGES,
+// CLUSTER, BLOCKS (of a multiprocessor), DEPTH.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "hopper.h"
+
+namespace {
+
+// EVOLVE-BLOCK-START
+constexpr int kTileM = 128, kTileK = 64, kConsumers = 2, kProductThreads = (kConsumers + 1) * 128;
+constexpr int kBox = kTileK * 64 * 2;  // bytes of 64 x 64 halves
+constexpr int kBytesA = kTileM / 64 * kBox, kStageBytes = kBytesA + TILE_N / 64 * kBox;
+constexpr int kSharedBytes = STAGES * kStageBytes + 1024;  // stages begin at a multiple of 1024
+constexpr int kSums = TILE_N / 2;                          // of a thread
+// Registers of a thread, in multiples of eight: the copying group gives away what the others take.
+constexpr int kFewRegisters = 24, kManyRegisters = BLOCKS == 1 ? 240 : 104;
+constexpr int kDepth = DEPTH == 0 ? 1 << 30 : DEPTH;
+static_assert(TILE_N == 128 || TILE_N == 256);
+static_assert(BLOCKS == 1 || TILE_N == 128);
+static_assert(TILE_N / 64 % CLUSTER == 0 && DEPTH % kTileK == 0);
+
+struct Shape {
+  int m, n, depths;           // depths: tiles of depth of one of the three products
+  int down, across, batches;  // tiles; down: of CLUSTER tiles
+  [[nodiscard]] __host__ __device__ int tiles() const { return down * across * batches; }
+};
+struct Place {
+  int batch, row, column, m, n;  // the first row and column, of how many
+};
+
+// Tile `t` of the block `rank` of a cluster. Some rows of tiles at a time, so that what neighbours
+// read stays in the second-level cache.
+__device__ inline Place place_of(const Shape& s, int t, int rank) {
+  constexpr int kGroup = 16 / CLUSTER;
+  const int batch = t / (s.down * s.across), in_batch = t % (s.down * s.across);
+  const int group0 = in_batch / (kGroup * s.across) * kGroup, rows = min(kGroup, s.down - group0),
+            within = in_batch % (kGroup * s.across);
+  return {batch, ((group0 + within % rows) * CLUSTER + rank) * kTileM, within / rows * TILE_N, s.m,
+          s.n};
+}
+
+struct Stage {
+  int at = 0;
+  uint32_t parity = 0;
+  __device__ void next() {
+    if (++at == STAGES) at = 0, parity ^= 1;
+  }
+};
+
+// y is K x N as it lies in memory; x's rows lie together (kAAlong) or its columns. Plane 2 batch
+// has the high halves, plane 2 batch + 1 the low ones. finish(place, sums) takes a thread's sums of
+// a tile of 64 rows (multiply_16 says which). aside: kSums floats a thread, where DEPTH is not 0.
+template <bool kAAlong, class Finish>
+__global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThreads, BLOCKS)
+    halves_product(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap y,
+                   Shape shape, float* aside, Finish finish) {
+  extern __shared__ uint8_t shared[];
+  __shared__ __align__(8) uint64_t barriers[2 * STAGES];
+  const uint32_t stages = (address_of(shared) + 1023) & ~1023u;
+  const auto full = [&](int stage) { return address_of(barriers + stage); };
+  const auto empty = [&](int stage) { return address_of(barriers + STAGES + stage); };
+  const int thread = static_cast<int>(threadIdx.x), group = thread / 128;
+  const int rank = CLUSTER == 1 ? 0 : static_cast<int>(cluster_rank());
+  const int first = static_cast<int>(blockIdx.x) / CLUSTER,
+            step = static_cast<int>(gridDim.x) / CLUSTER;
+
+  if (thread == 0) {
+    prefetch_map(&x);
+    prefetch_map(&y);
+    for (int i = 0; i < STAGES; ++i) {
+      barrier_init(full(i), 1);
+      barrier_init(empty(i), kConsumers * 4 * CLUSTER);  // a warp each
+    }
+    barriers_made();
+  }
+  if constexpr (CLUSTER == 1) __syncthreads();
+  else cluster_sync();
+
+  Stage stage;
+  if (group == kConsumers) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kFewRegisters));
+    if (thread == kConsumers * 128) {
+      for (int t = first; t < shape.tiles(); t += step) {
+        const Place place = place_of(shape, t, rank);
+        for (int part = 0; part < 3; ++part) {
+          const int plane_x = 2 * place.batch + (part == 0),
+                    plane_y = 2 * place.batch + (part == 1);
+          for (int depth = 0; depth < shape.depths * kTileK; depth += kTileK) {
+            const uint32_t to_x = stages + static_cast<uint32_t>(stage.at) * kStageBytes,
+                           to_y = to_x + kBytesA, barrier = full(stage.at);
+            wait_for(empty(stage.at), stage.parity ^ 1);
+            arrive_expecting(barrier, kStageBytes);
+            if constexpr (kAAlong) {
+              copy_box<false>(to_x, &x, barrier, depth, place.row, plane_x, 0);
+            } else {
+#pragma unroll
+              for (int i = 0; i < kTileM / 64; ++i)
+                copy_box<false>(to_x + i * kBox, &x, barrier, place.row + i * 64, depth, plane_x,
+                                0);
+            }
+#pragma unroll
+            for (int i = 0; i < TILE_N / 64 / CLUSTER; ++i) {
+              const int box = rank * (TILE_N / 64 / CLUSTER) + i;
+              copy_box<CLUSTER != 1>(to_y + static_cast<uint32_t>(box) * kBox, &y, barrier,
+                                     place.column + box * 64, depth, plane_y, (1 << CLUSTER) - 1);
+            }
+            stage.next();
+          }
+        }
+      }
+    }
+    __syncwarp();
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kManyRegisters));
+    // A warp gives a stage back, to all that write to it.
+    const auto release = [&](int which) {
+      const int lane = thread % 32;
+      if (lane < CLUSTER) arrive_at(empty(which), static_cast<uint32_t>(lane));
+    };
+    float* const mine = aside +
+                        (static_cast<int64_t>(blockIdx.x) * kConsumers + group) * kSums * 128 +
+                        thread % 128;
+    const int steps = 3 * shape.depths;
+    float sums[kSums] = {};
+    for (int t = first; t < shape.tiles(); t += step) {
+      int before = 0, keep = 0;
+      bool kept_aside = false;
+      for (int i = 0; i < steps; ++i) {
+        wait_for(full(stage.at), stage.parity);
+        const uint32_t at = stages + static_cast<uint32_t>(stage.at) * kStageBytes;
+        // Along: 64 rows of depth 64. Across: 64 depths of 64 rows.
+        const uint64_t a = factor_at(at + static_cast<uint32_t>(group) * kBox, 1024, 16),
+                       b = factor_at(at + kBytesA, 1024, kBox);
+        products_begin();
+#pragma unroll
+        for (int k = 0; k < kTileK / 16; ++k) {
+          multiply_16<!kAAlong, 1>(sums, a + static_cast<uint64_t>(k * (kAAlong ? 2 : 128)),
+                                   b + static_cast<uint64_t>(k * 128), keep);
+          keep = 1;
+        }
+        products_commit();
+        products_wait<1>();
+        if (i > 0) release(before);
+        before = stage.at;
+        stage.next();
+        if constexpr (DEPTH != 0) {
+          const int done = i + 1 - 2 * shape.depths;
+          if (done > 0 && done < shape.depths && done * kTileK % kDepth == 0) {
+            products_wait<0>();
+            hold(sums);
+#pragma unroll
+            for (int e = 0; e < kSums; ++e)
+              mine[e * 128] = kept_aside ? mine[e * 128] + sums[e] : sums[e];
+            hold(sums);
+            kept_aside = true;
+            keep = 0;
+          }
+        }
+      }
+      products_wait<0>();
+      hold(sums);
+      release(before);
+      if (DEPTH != 0 && kept_aside) {
+#pragma unroll
+        for (int e = 0; e < kSums; ++e) sums[e] += mine[e * 128];
+      }
+      Place place = place_of(shape, t, rank);
+      place.row += group * 64;
+      finish(place, sums);
+    }
+  }
+  // No block ends while others arrive at its barriers.
+  if constexpr (CLUSTER != 1) cluster_sync();
+}
+
+// Powers of two, of rows and of columns, that undo those of the factors; of each of a batch.
+struct Scales {
+  const float *rows, *columns;
+  int64_t rows_batch, columns_batch;  // columns_batch is even
+};
+
+// f(e, row, column, row's scale, both columns' scales): e and e + 1 of the sums are neighbours in a
+// row, column is even.
+template <class F>
+__device__ inline void each_pair(const Place& p, const Scales& scales, F f) {
+  const int thread = static_cast<int>(threadIdx.x) % 128, lane = thread % 32;
+  const float* of_columns = scales.columns + p.batch * scales.columns_batch;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = p.row + thread / 32 * 16 + lane / 4 + half * 8;
+    if (row >= p.m) continue;
+    const float of_row = __ldg(scales.rows + p.batch * scales.rows_batch + row);
+#pragma unroll
+    for (int j = 0; j < TILE_N / 8; ++j) {
+      const int column = p.column + j * 8 + lane % 4 * 2;
+      if (column < p.n)
+        f(j * 4 + half * 2, row, column, of_row,
+          __ldg(reinterpret_cast<const float2*>(of_columns + column)));
+    }
+  }
+}
+// The smaller one first: a large one alone may overflow.
+__device__ inline float scaled(float sum, float of_row, float of_column) {
+  return sum * fminf(of_row, of_column) * fmaxf(of_row, of_column);
+}
+
+// y[batch][row][column] = value(batch, row, column, sum). kStream: it passes the caches by.
+template <class Value, bool kStream = true>
+struct StoreTile {
+  float* y;
+  int64_t row_floats, batch_floats;
+  Scales scales;
+  Value value;
+  __device__ void operator()(const Place& p, const float (&sums)[kSums]) const {
+    const bool even =
+        row_floats % 2 == 0 && batch_floats % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
+    each_pair(p, scales, [&](int e, int row, int column, float of_row, float2 of_columns) {
+      float* const to = y + p.batch * batch_floats + row * row_floats + column;
+      const float v = value(p.batch, row, column, scaled(sums[e], of_row, of_columns.x));
+      if (column + 1 >= p.n) {
+        *to = v;
+        return;
+      }
+      const float w = value(p.batch, row, column + 1, scaled(sums[e + 1], of_row, of_columns.y));
+      if (even) {
+        if constexpr (kStream) __stcs(reinterpret_cast<float2*>(to), make_float2(v, w));
+        else *reinterpret_cast<float2*>(to) = make_float2(v, w);
+      } else {
+        to[0] = v, to[1] = w;
+      }
+    });
+  }
+};
+struct AsItIs {
+  __device__ float operator()(int, int, int, float sum) const { return sum; }
+};
+// EVOLVE-BLOCK-END
+
+// A product that can be launched again and again: its factors lie where they lay.
+struct Product {
+  CUtensorMap x, y;
+  Shape shape;
+  float* aside;
+  unsigned blocks;
+};
+inline int64_t aside_floats(unsigned blocks) {
+  return DEPTH == 0 ? 0 : int64_t{blocks} * kConsumers * kSums * 128;
+}
+inline unsigned blocks_at_once() {
+  int device = 0, processors = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+    return 0;
+  return static_cast<unsigned>(processors) * BLOCKS / CLUSTER * CLUSTER;
+}
+
+template <bool kAAlong, class Finish>
+bool multiply(const Product& p, cudaStream_t stream, Finish finish) {
+  auto* const kernel = halves_product<kAAlong, Finish>;
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes) !=
+      cudaSuccess)
+    return false;
+  kernel<<<p.blocks, kProductThreads, kSharedBytes, stream>>>(p.x, p.y, p.shape, p.aside, finish);
+  return true;
+}
+
+}  // namespace
