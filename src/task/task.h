@@ -73,8 +73,8 @@ struct Task {
   int n_sets = 8;
   std::string precision_input, precision_accumulate, precision_output;
   // What products may be made of within the tolerance: the profile's rate "nominal.NAME_tflops"
-  // that is their ceiling. The input's dtype, or "split_tf32" and "split_bf16": three products of
-  // halves for one of float32.
+  // that is their ceiling. The input's dtype, or "split_tf32", "split_bf16" and "split_f16":
+  // three products of halves for one of float32.
   std::string precision_products;
   std::vector<std::string>
       families;  // input families beyond "normal" for the stress stage; empty: all
