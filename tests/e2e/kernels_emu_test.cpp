@@ -182,9 +182,11 @@ TEST(KernelsEmu, SeedsPassTheStressStageAndThreeOfBfloat16DoNot) {
   const auto seen =
       statuses({{"split", job("matmul", seed, stress)},
                 {"bfloat16", job("matmul", bf16, stress)},
-                {"flash", job("gqa_full", bundle("gqa_full", "seeds/flash.cu"), stress)}});
+                {"flash", job("gqa_full", bundle("gqa_full", "seeds/flash.cu"), stress)},
+                {"halves", job("gqa_full", bundle("gqa_full", "seeds/halves.cu"), stress)}});
   EXPECT_EQ(seen.at("split"), "PASSED");
   EXPECT_EQ(seen.at("flash"), "PASSED");
+  EXPECT_EQ(seen.at("halves"), "PASSED");
   EXPECT_EQ(seen.at("bfloat16").substr(0, 10), "INCORRECT:") << seen.at("bfloat16");
 }
 

@@ -43,12 +43,6 @@ inline Factor take_factor(Room& room, int64_t batches, int64_t outer, int64_t in
 }
 
 // EVOLVE-BLOCK-START
-// 2^e and 2^-e that bring a number of these bits to [2^14, 2^15), as far as float32 has both.
-__device__ inline float2 scales_of(uint32_t bits) {
-  const int e = min(max(141 - static_cast<int>(bits >> 23), -126), 126);
-  return {__uint_as_float(static_cast<uint32_t>(127 + e) << 23),
-          __uint_as_float(static_cast<uint32_t>(127 - e) << 23)};
-}
 __device__ inline void halve(float v, float scale, __half& high, __half& low) {
   const float scaled = v * scale;
   high = __float2half_rn(scaled);

@@ -10,7 +10,7 @@
 
 namespace {
 
-// A wait that long means that something was lost: the kernel traps instead of hanging.
+// A wait that long means that something was lost: the kernel ends by a fault instead of hanging.
 constexpr long long kWaitCycles = 4'000'000'000;
 
 // EVOLVE-BLOCK-START
@@ -52,12 +52,13 @@ __device__ inline bool has_ended(uint32_t barrier, uint32_t parity) {
       : "memory");
   return ended != 0;
 }
-// Until the phase of that parity has ended; parity 1 of a new barrier has.
+// Until the phase of that parity has ended; parity 1 of a new barrier has. (A trap, which does not
+// come back, would make ptxas spill registers around it.)
 __device__ inline void wait_for(uint32_t barrier, uint32_t parity) {
   if (has_ended(barrier, parity)) return;
   const long long start = clock64();
   while (!has_ended(barrier, parity))
-    if (clock64() - start > kWaitCycles) __trap();
+    if (clock64() - start > kWaitCycles) *reinterpret_cast<volatile int*>(0) = 0;
 }
 __device__ inline uint32_t cluster_rank() {
   uint32_t rank;
@@ -150,6 +151,14 @@ __device__ inline void multiply_16(float (&d)[128], uint64_t a, uint64_t b, int 
       "%123, %124, %125, %126, %127}, %128, %129, p, 1, 1, %131, %132; }"
       : SUMS_32(d, 0), SUMS_32(d, 32), SUMS_32(d, 64), SUMS_32(d, 96)
       : "l"(a), "l"(b), "r"(keep), "n"(kAAcross), "n"(kBAcross));
+}
+
+// ---- Halves.
+// 2^e and 2^-e that bring a number of these bits to [2^14, 2^15), as far as float32 has both.
+__device__ inline float2 scales_of(uint32_t bits) {
+  const int e = min(max(141 - static_cast<int>(bits >> 23), -126), 126);
+  return {__uint_as_float(static_cast<uint32_t>(127 + e) << 23),
+          __uint_as_float(static_cast<uint32_t>(127 - e) << 23)};
 }
 // EVOLVE-BLOCK-END
 
