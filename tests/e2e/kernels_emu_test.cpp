@@ -148,6 +148,9 @@ TEST(KernelsEmu, WhatSkipsWorkOrPrecisionIsIncorrect) {
       {"three of bfloat16", job("matmul", bf16)},
       {"TF32", job("matmul", once(seed))},
       {"bfloat16", job("matmul", once(bf16))},
+      {"fp16", job("matmul", replaced(bundle("matmul", "seeds/halves.cu"),
+                                      "low = __float2half_rn(scaled - __half2float(high));",
+                                      "low = __float2half_rn(0.0f);"))},
       {"last tile", job("matmul", replaced(bundle("matmul", "baselines/plain.cu"),
                                            "blocks_of(n, kTile)", "unsigned(n / kTile)"))},
       {"last depth",
@@ -181,10 +184,12 @@ TEST(KernelsEmu, SeedsPassTheStressStageAndThreeOfBfloat16DoNot) {
   const auto bf16 = replaced(seed, "#define PRODUCT 0", "#define PRODUCT 1");
   const auto seen =
       statuses({{"split", job("matmul", seed, stress)},
+                {"halves", job("matmul", bundle("matmul", "seeds/halves.cu"), stress)},
                 {"bfloat16", job("matmul", bf16, stress)},
                 {"flash", job("gqa_full", bundle("gqa_full", "seeds/flash.cu"), stress)},
                 {"halves", job("gqa_full", bundle("gqa_full", "seeds/halves.cu"), stress)}});
   EXPECT_EQ(seen.at("split"), "PASSED");
+  EXPECT_EQ(seen.at("halves"), "PASSED");
   EXPECT_EQ(seen.at("flash"), "PASSED");
   EXPECT_EQ(seen.at("halves"), "PASSED");
   EXPECT_EQ(seen.at("bfloat16").substr(0, 10), "INCORRECT:") << seen.at("bfloat16");

@@ -16,7 +16,9 @@ KERNELS = ROOT / "tasks" / "kernels"
 HEADING = re.compile(r"// sculler:file (\S+)(?: from (\S+))?\s*$")
 TUNABLE = re.compile(r"// sculler:tune (\w+) in \{([^}]*)\}")
 # What is measured of a seed beside its usual values where --variants asks for it.
-VARIANTS = {"split": [{"PRODUCT": "0"}, {"STAGES": "2"}, {"STAGES": "4"}, {"TILE_K": "16", "STAGES": "4"},
+VARIANTS = {"halves": [{"CLUSTER": "1"}, {"DEPTH": "2048"}, {"STAGES": "3"},
+                       {"TILE_N": "128", "STAGES": "6"}, {"TILE_N": "128", "STAGES": "3", "BLOCKS": "2"}],
+            "split": [{"PRODUCT": "0"}, {"STAGES": "2"}, {"STAGES": "4"}, {"TILE_K": "16", "STAGES": "4"},
                       {"TILE_M": "64", "TILE_N": "128"}],
             "flash": [{"KEYS": "64", "STAGES": "1"}, {"WARPS": "4"}],
             "streamed": [{"UNROLL": "1"}, {"UNROLL": "4"}, {"STREAM": "0"}],

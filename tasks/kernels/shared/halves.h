@@ -108,8 +108,9 @@ __device__ inline float sum_of_block(float value) {
 }
 __device__ inline uint32_t magnitude(float v) { return __float_as_uint(v) & 0x7fffffffu; }
 
-// A block a row: read once where it has at most 128 * 8 * kKept numbers. Also(row's number, its
-// numbers as they are scaled, 2^-e) may give another factor for the row than 2^-e.
+// A block a row: read once where it has at most 128 * 8 * kKept numbers. Where Also::kSquares, one
+// thread asks also(i, the sum of the scaled numbers' squares, 2^-e) what the row's sums are to be
+// multiplied with, in place of 2^-e.
 template <bool kWide, class Source, class Also>
 __global__ void __launch_bounds__(kRowHalving) halve_rows(Factor to, Source source, Also also) {
   const int64_t i = blockIdx.x, batch = blockIdx.y;
@@ -153,22 +154,59 @@ __global__ void __launch_bounds__(kRowHalving) halve_rows(Factor to, Source sour
     source.template load<kWide>(batch, i, columns(c), to.inner - columns(c), v);
     write(columns(c), v);
   }
+  if constexpr (Also::kSquares) sum = sum_of_block(sum);
+  if (threadIdx.x != 0) return;
   float inverse = scale.y;
-  if constexpr (Also::kSquares) inverse = also(sum_of_block(sum), scale.y);
-  if (threadIdx.x == 0) to.inverse[batch * to.inverse_batch + i] = inverse;
+  if constexpr (Also::kSquares) inverse = also(i, sum, scale.y);
+  to.inverse[batch * to.inverse_batch + i] = inverse;
+}
+// Rows of at most 64 numbers, eight lanes each.
+constexpr int kShort = 64, kShortAtOnce = kRowHalving / 8;
+template <bool kWide, class Source>
+__global__ void __launch_bounds__(kRowHalving) halve_short_rows(Factor to, Source source) {
+  const int64_t i = int64_t{blockIdx.x} * kShortAtOnce + threadIdx.x / 8, batch = blockIdx.y,
+                j = threadIdx.x % 8 * 8;
+  float v[8];
+  source.template load<kWide>(batch, i, j, i < to.outer ? to.inner - j : 0, v);
+  uint32_t most = 0;
+#pragma unroll
+  for (int e = 0; e < 8; ++e) most = max(most, magnitude(v[e]));
+#pragma unroll
+  for (int far = 4; far > 0; far /= 2) most = max(most, __shfl_xor_sync(0xffffffffu, most, far));
+  if (i >= to.outer) return;
+  const float2 scale = scales_of(most);
+  const float all[8] = {scale.x, scale.x, scale.x, scale.x, scale.x, scale.x, scale.x, scale.x};
+  __half* const high = to.halves + (batch * 2 * to.outer + i) * to.pitch + j;
+  if (j < to.inner) write_halves(v, all, high, high + to.outer * to.pitch);
+  if (j == 0) to.inverse[batch * to.inverse_batch + i] = scale.y;
 }
 struct NothingElse {
   static constexpr bool kSquares = false;
 };
+// Rows are divided by sqrt(mean of their squares + epsilon).
+struct DividedByRms {
+  static constexpr bool kSquares = true;
+  float count, epsilon;
+  __device__ float operator()(int64_t, float squares, float inverse) const {
+    if (epsilon == 0) return 1.0f / sqrtf(squares / count);
+    return inverse / sqrtf(squares * inverse * inverse / count + epsilon);
+  }
+};
 
-// Columns: a block has 128 of them and so many rows, four columns a thread.
-constexpr int kColumnThreads = 256, kRowsAtOnce = kColumnThreads / 32, kDeep = 8;
-template <bool kWide, class Source>
-__global__ void __launch_bounds__(kColumnThreads) most_of_columns(Factor to, Source source) {
-  __shared__ uint4 part[kRowsAtOnce][32];
+// Columns: a block has 128 of them, four a thread, and 64 rows. kMost: their largest magnitudes are
+// found; kWrite: they are written. Both at once only where there are no more rows.
+constexpr int kColumnThreads = 256, kRowsAtOnce = kColumnThreads / 32, kDeep = 8,
+              kRowsOfBlock = kRowsAtOnce * kDeep;
+__device__ inline uint4 larger(uint4 a, uint4 b) {
+  return {max(a.x, b.x), max(a.y, b.y), max(a.z, b.z), max(a.w, b.w)};
+}
+template <bool kMost, bool kWrite, bool kWide, class Source>
+__global__ void __launch_bounds__(kColumnThreads) columns_kernel(Factor to, Source source) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  // The writer begins with the last rows: they are what the second-level cache still has.
   const int64_t j = (int64_t{blockIdx.x} * 32 + lane) * 4, batch = blockIdx.z,
-                i0 = int64_t{blockIdx.y} * kRowsAtOnce * kDeep + warp;
+                chunk = kWrite ? int64_t{gridDim.y} - 1 - blockIdx.y : blockIdx.y,
+                i0 = chunk * kRowsOfBlock + warp, line = batch * to.inverse_batch + j;
   float v[kDeep][4];
 #pragma unroll
   for (int r = 0; r < kDeep; ++r) {
@@ -176,94 +214,104 @@ __global__ void __launch_bounds__(kColumnThreads) most_of_columns(Factor to, Sou
     source.template load<kWide>(batch, i, j, i < to.outer ? to.inner - j : 0, v[r]);
   }
   uint4 most = {};
+  if constexpr (kMost) {
+    __shared__ uint4 part[kRowsAtOnce][32];
 #pragma unroll
-  for (int r = 0; r < kDeep; ++r) {
-    most.x = max(most.x, magnitude(v[r][0])), most.y = max(most.y, magnitude(v[r][1]));
-    most.z = max(most.z, magnitude(v[r][2])), most.w = max(most.w, magnitude(v[r][3]));
+    for (int r = 0; r < kDeep; ++r)
+      most = larger(
+          most, {magnitude(v[r][0]), magnitude(v[r][1]), magnitude(v[r][2]), magnitude(v[r][3])});
+    part[warp][lane] = most;
+    __syncthreads();
+#pragma unroll
+    for (int w = 0; w < kRowsAtOnce; ++w) most = larger(most, part[w][lane]);
+    if constexpr (!kWrite) {
+      const uint32_t each[4] = {most.x, most.y, most.z, most.w};
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (warp == e && j + e < to.inner) atomicMax(to.most + line + e, each[e]);
+    }
   }
-  part[warp][lane] = most;
-  __syncthreads();
-  if (warp != 0) return;
+  if constexpr (kWrite) {
+    // The pitch is a multiple of eight: four are there.
+    if (j >= to.inner) return;
+    if constexpr (!kMost) most = __ldg(reinterpret_cast<const uint4*>(to.most + line));
+    const float2 s0 = scales_of(most.x), s1 = scales_of(most.y), s2 = scales_of(most.z),
+                 s3 = scales_of(most.w);
+    if (chunk == 0 && warp == 0) {
+      *reinterpret_cast<float4*>(to.inverse + line) = {s0.y, s1.y, s2.y, s3.y};
+      if constexpr (kMost) *reinterpret_cast<uint4*>(to.most + line) = most;
+    }
+    const float scale[4] = {s0.x, s1.x, s2.x, s3.x};
+    __half* const high = to.halves + batch * 2 * to.outer * to.pitch;
 #pragma unroll
-  for (int w = 1; w < kRowsAtOnce; ++w) {
-    const uint4 other = part[w][lane];
-    most.x = max(most.x, other.x), most.y = max(most.y, other.y);
-    most.z = max(most.z, other.z), most.w = max(most.w, other.w);
-  }
-  uint32_t* const at = to.most + batch * to.inverse_batch + j;
-  const uint32_t each[4] = {most.x, most.y, most.z, most.w};
-#pragma unroll
-  for (int e = 0; e < 4; ++e)
-    if (j + e < to.inner) atomicMax(at + e, each[e]);
-}
-// The last rows first: they are what the second-level cache still has.
-template <bool kWide, class Source>
-__global__ void __launch_bounds__(kColumnThreads) halve_columns(Factor to, Source source) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int64_t j = (int64_t{blockIdx.x} * 32 + lane) * 4, batch = blockIdx.z,
-                chunk = int64_t{gridDim.y} - 1 - blockIdx.y,
-                i0 = chunk * kRowsAtOnce * kDeep + warp;
-  if (j >= to.inner) return;
-  float v[kDeep][4];
-#pragma unroll
-  for (int r = 0; r < kDeep; ++r) {
-    const int64_t i = i0 + r * kRowsAtOnce;
-    source.template load<kWide>(batch, i, j, i < to.outer ? to.inner - j : 0, v[r]);
-  }
-  // The pitch is a multiple of eight: four are there.
-  const uint4 most = __ldg(reinterpret_cast<const uint4*>(to.most + batch * to.inverse_batch + j));
-  const float2 s0 = scales_of(most.x), s1 = scales_of(most.y), s2 = scales_of(most.z),
-               s3 = scales_of(most.w);
-  if (chunk == 0 && warp == 0)
-    *reinterpret_cast<float4*>(to.inverse + batch * to.inverse_batch + j) = {s0.y, s1.y, s2.y,
-                                                                             s3.y};
-  const float scale[4] = {s0.x, s1.x, s2.x, s3.x};
-  __half* const high = to.halves + batch * 2 * to.outer * to.pitch;
-#pragma unroll
-  for (int r = 0; r < kDeep; ++r) {
-    const int64_t i = i0 + r * kRowsAtOnce;
-    if (i < to.outer)
-      write_halves(v[r], scale, high + i * to.pitch + j, high + (to.outer + i) * to.pitch + j);
+    for (int r = 0; r < kDeep; ++r) {
+      const int64_t i = i0 + r * kRowsAtOnce;
+      if (i < to.outer)
+        write_halves(v[r], scale, high + i * to.pitch + j, high + (to.outer + i) * to.pitch + j);
+    }
   }
 }
 // EVOLVE-BLOCK-END
 
 template <class Source, class Also = NothingElse>
 void halves_of_rows(const Factor& to, const Source& source, cudaStream_t stream, Also also = {}) {
-  const dim3 grid(static_cast<unsigned>(to.outer), static_cast<unsigned>(to.batches));
+  const auto batches = static_cast<unsigned>(to.batches);
+  if constexpr (!Also::kSquares) {
+    if (to.inner <= kShort) {
+      const dim3 grid(blocks_of(to.outer, kShortAtOnce), batches);
+      auto* const kernel =
+          source.wide() ? halve_short_rows<true, Source> : halve_short_rows<false, Source>;
+      kernel<<<grid, kRowHalving, 0, stream>>>(to, source);
+      return;
+    }
+  }
+  const dim3 grid(static_cast<unsigned>(to.outer), batches);
   auto* const kernel =
       source.wide() ? halve_rows<true, Source, Also> : halve_rows<false, Source, Also>;
   kernel<<<grid, kRowHalving, 0, stream>>>(to, source, also);
 }
+template <bool kMost, bool kWrite, class Source>
+void launch_columns(const Factor& to, const Source& source, cudaStream_t stream) {
+  const dim3 grid(blocks_of(to.inner, 128), blocks_of(to.outer, kRowsOfBlock),
+                  static_cast<unsigned>(to.batches));
+  auto* const kernel = source.wide() ? columns_kernel<kMost, kWrite, true, Source>
+                                     : columns_kernel<kMost, kWrite, false, Source>;
+  kernel<<<grid, kColumnThreads, 0, stream>>>(to, source);
+}
 template <class Source>
 bool halves_of_columns(const Factor& to, const Source& source, cudaStream_t stream) {
+  if (to.outer <= kRowsOfBlock) {
+    launch_columns<true, true>(to, source, stream);
+    return true;
+  }
   if (cudaMemsetAsync(to.most, 0, static_cast<size_t>(to.batches * to.inverse_batch) * 4, stream) !=
       cudaSuccess)
     return false;
-  const dim3 grid(blocks_of(to.inner, 128), blocks_of(to.outer, kRowsAtOnce * kDeep),
-                  static_cast<unsigned>(to.batches));
-  if (source.wide()) {
-    most_of_columns<true><<<grid, kColumnThreads, 0, stream>>>(to, source);
-    halve_columns<true><<<grid, kColumnThreads, 0, stream>>>(to, source);
-  } else {
-    most_of_columns<false><<<grid, kColumnThreads, 0, stream>>>(to, source);
-    halve_columns<false><<<grid, kColumnThreads, 0, stream>>>(to, source);
-  }
+  launch_columns<true, false>(to, source, stream);
+  launch_columns<false, true>(to, source, stream);
   return true;
 }
 
-// x times y (y K x N in memory; x M x K, or where not kAAlong its transpose), of each of a batch.
+// x times y (y K x N in memory; x M x K, or where not kAAlong its transpose), of each of a batch;
+// or where they are one, `splits` parts of the depth as a batch of sums.
 template <bool kAAlong>
-bool make_product(Room& room, const Factor& x, const Factor& y, Product& out) {
+bool make_product(Room& room, const Factor& x, const Factor& y, Product& out, int splits = 1) {
   const auto tiles = [](int64_t n, int64_t tile) {
     return static_cast<int>((n + tile - 1) / tile);
   };
   const int64_t m = kAAlong ? x.outer : x.inner;
-  out.shape = {static_cast<int>(m),        static_cast<int>(y.inner), tiles(y.outer, kTileK),
-               tiles(m, kTileM * CLUSTER), tiles(y.inner, TILE_N),    static_cast<int>(y.batches)};
+  Shape& s = out.shape;
+  s.m = static_cast<int>(m);
+  s.n = static_cast<int>(y.inner);
+  s.depths = tiles(y.outer, int64_t{kTileK} * splits);
+  s.down = tiles(m, kTileM * CLUSTER);
+  s.across = tiles(y.inner, TILE_N);
+  s.batches = splits == 1 ? static_cast<int>(y.batches) : splits;
+  s.planes = splits == 1 ? 2 : 0;
+  s.apart = splits == 1 ? 0 : s.depths * kTileK;
   out.blocks = blocks_at_once();
   if (out.blocks == 0) return false;
-  const auto all = static_cast<unsigned>(out.shape.tiles()) * CLUSTER;
+  const auto all = static_cast<unsigned>(s.tiles()) * CLUSTER;
   if (all < out.blocks) out.blocks = all;
   out.aside = room.take<float>(aside_floats(out.blocks));
   return room.begin == nullptr ||

@@ -21,21 +21,25 @@
 namespace {
 
 // EVOLVE-BLOCK-START
-constexpr int kTileM = 128, kTileK = 64, kConsumers = 2, kProductThreads = (kConsumers + 1) * 128;
+constexpr int kTileM = 128, kTileK = 64, kConsumers = 2;
+// The copying group is a warp; where a block has the multiprocessor for itself it is four, which
+// alone can give registers to the others.
+constexpr bool kGivesRegisters = BLOCKS == 1;
+constexpr int kProductThreads = kConsumers * 128 + (kGivesRegisters ? 128 : 32);
 constexpr int kBox = kTileK * 64 * 2;  // bytes of 64 x 64 halves
 constexpr int kBytesA = kTileM / 64 * kBox, kStageBytes = kBytesA + TILE_N / 64 * kBox;
 constexpr int kSharedBytes = STAGES * kStageBytes + 1024;  // stages begin at a multiple of 1024
 constexpr int kSums = TILE_N / 2;                          // of a thread
-// Registers of a thread, in multiples of eight: the copying group gives away what the others take.
-constexpr int kFewRegisters = 24, kManyRegisters = BLOCKS == 1 ? 240 : 104;
 constexpr int kDepth = DEPTH == 0 ? 1 << 30 : DEPTH;
 static_assert(TILE_N == 128 || TILE_N == 256);
-static_assert(BLOCKS == 1 || TILE_N == 128);
+static_assert(BLOCKS == 1 || TILE_N == 128, "there are not enough registers");
+static_assert((kSharedBytes + 1024) * BLOCKS <= 228 * 1024, "there is not enough shared memory");
 static_assert(TILE_N / 64 % CLUSTER == 0 && DEPTH % kTileK == 0);
 
 struct Shape {
   int m, n, depths;           // depths: tiles of depth of one of the three products
   int down, across, batches;  // tiles; down: of CLUSTER tiles
+  int planes, apart;          // planes and depth from one of a batch to the next
   [[nodiscard]] __host__ __device__ int tiles() const { return down * across * batches; }
 };
 struct Place {
@@ -92,14 +96,14 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThread
 
   Stage stage;
   if (group == kConsumers) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kFewRegisters));
+    if constexpr (kGivesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (thread == kConsumers * 128) {
       for (int t = first; t < shape.tiles(); t += step) {
         const Place place = place_of(shape, t, rank);
+        const int plane = place.batch * shape.planes, depth0 = place.batch * shape.apart;
         for (int part = 0; part < 3; ++part) {
-          const int plane_x = 2 * place.batch + (part == 0),
-                    plane_y = 2 * place.batch + (part == 1);
-          for (int depth = 0; depth < shape.depths * kTileK; depth += kTileK) {
+          const int plane_x = plane + (part == 0), plane_y = plane + (part == 1);
+          for (int depth = depth0; depth < depth0 + shape.depths * kTileK; depth += kTileK) {
             const uint32_t to_x = stages + static_cast<uint32_t>(stage.at) * kStageBytes,
                            to_y = to_x + kBytesA, barrier = full(stage.at);
             wait_for(empty(stage.at), stage.parity ^ 1);
@@ -125,7 +129,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThread
     }
     __syncwarp();
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kManyRegisters));
+    if constexpr (kGivesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     // A warp gives a stage back, to all that write to it.
     const auto release = [&](int which) {
       const int lane = thread % 32;

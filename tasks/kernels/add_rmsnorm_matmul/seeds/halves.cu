@@ -1,0 +1,99 @@
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":4096,"why":"Three fp16 products of a warp group stand for one of float32; a warp copies tiles ahead."}
+//
+// Y = (rmsnorm(X + Z) G) W on Hopper's tensor cores, within the tolerance of float32.
+
+// Columns of a block's tile, which has 128 rows.
+// sculler:tune TILE_N in {128,256}
+#ifndef TILE_N
+#define TILE_N 256
+#endif
+// Tiles in shared memory: one is multiplied while the others arrive.
+// sculler:tune STAGES in {2,3,4,6}
+#ifndef STAGES
+#define STAGES 4
+#endif
+// Blocks that fetch W together.
+// sculler:tune CLUSTER in {1,2}
+#ifndef CLUSTER
+#define CLUSTER 2
+#endif
+// Blocks of a multiprocessor; two have TILE_N 128 and three stages.
+// sculler:tune BLOCKS in {1,2}
+#ifndef BLOCKS
+#define BLOCKS 1
+#endif
+// Depth after which sums are added outside of the tensor cores, which round towards zero; 0: never.
+// sculler:tune DEPTH in {0,1024,2048,4096}
+#ifndef DEPTH
+#define DEPTH 0
+#endif
+#include "entry.h"
+#include "halves.h"
+
+namespace {
+// EVOLVE-BLOCK-START
+struct Plan {
+  Factor x, w;
+  Product product;
+  bool make(const sculler_problem& problem, Room& room) {
+    const int64_t m = problem.dim[0], n = problem.dim[1], k = problem.dim[2];
+    x = take_factor(room, 1, m, k, true);
+    w = take_factor(room, 1, k, n, false);
+    return make_product<true>(room, x, w, product);
+  }
+};
+
+// The norm of a row is one factor of its outputs, the gains are factors of the rows of W: what is
+// multiplied is X + Z.
+struct Added {
+  AsTheyAre x, z;
+  template <bool kWide, int kN>
+  __device__ void load(int64_t batch, int64_t i, int64_t j, int64_t there, float (&v)[kN]) const {
+    float w[kN];
+    x.load<kWide>(batch, i, j, there, v);
+    z.load<kWide>(batch, i, j, there, w);
+#pragma unroll
+    for (int e = 0; e < kN; ++e) v[e] += w[e];
+  }
+  [[nodiscard]] bool wide() const { return x.wide() && z.wide(); }
+};
+struct Gained {
+  AsTheyAre w;
+  const float* g;
+  template <bool kWide, int kN>
+  __device__ void load(int64_t batch, int64_t i, int64_t j, int64_t there, float (&v)[kN]) const {
+    w.load<kWide>(batch, i, j, there, v);
+    const float gain = there > 0 ? __ldg(g + i) : 0.0f;
+#pragma unroll
+    for (int e = 0; e < kN; ++e) v[e] *= gain;
+  }
+  [[nodiscard]] bool wide() const { return w.wide(); }
+};
+
+int run(const Call& call, const Plan& plan) {
+  const int64_t n = call.dim(1), k = call.dim(2);
+  halves_of_rows(plan.x, Added{{call.buffer(0), k, 0}, {call.buffer(2), k, 0}}, call.stream,
+                 DividedByRms{static_cast<float>(k), 1e-5f});
+  if (!halves_of_columns(plan.w, Gained{{call.buffer(1), n, 0}, call.buffer(3)}, call.stream) ||
+      !multiply<true>(plan.product, call.stream,
+                      StoreTile<AsItIs>{call.buffer(4), n, 0, scales_of(plan.x, plan.w), {}}))
+    return SCULLER_ERROR;
+  return launched();
+}
+// EVOLVE-BLOCK-END
+}  // namespace
+
+extern "C" int sculler_setup(const sculler_rank* rank, const sculler_problem* problem,
+                             const sculler_pool* pool, void** state) {
+  return make_planned<Plan>(rank, problem, pool, state);
+}
+
+extern "C" int sculler_run(void* state, const sculler_problem* problem, int set) {
+  return run(planned_call<Plan>(state, problem, set), plan_of<Plan>(state));
+}
+
+extern "C" int sculler_teardown(void* state) { return end_planned<Plan>(state); }
+// sculler:file entry.h from ../../shared
+// sculler:file hopper.h from ../../shared
+// sculler:file wgmma.h from ../../shared
+// sculler:file halves.h from ../../shared

@@ -1,0 +1,179 @@
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":4096,"why":"Three fp16 products of a warp group stand for one of float32; a warp copies tiles ahead."}
+//
+// Y = (silu(X GATE) (X UP)) DOWN on Hopper's tensor cores, within the tolerance of float32.
+
+// Columns of a block's tile, which has 128 rows.
+// sculler:tune TILE_N in {128,256}
+#ifndef TILE_N
+#define TILE_N 256
+#endif
+// Tiles in shared memory: one is multiplied while the others arrive.
+// sculler:tune STAGES in {2,3,4,6}
+#ifndef STAGES
+#define STAGES 4
+#endif
+// Blocks that fetch W together.
+// sculler:tune CLUSTER in {1,2}
+#ifndef CLUSTER
+#define CLUSTER 2
+#endif
+// Blocks of a multiprocessor; two have TILE_N 128 and three stages.
+// sculler:tune BLOCKS in {1,2}
+#ifndef BLOCKS
+#define BLOCKS 1
+#endif
+// Depth after which sums are added outside of the tensor cores, which round towards zero; 0: never.
+// sculler:tune DEPTH in {0,1024,2048,4096}
+#ifndef DEPTH
+#define DEPTH 0
+#endif
+#include "entry.h"
+#include "halves.h"
+
+namespace {
+// EVOLVE-BLOCK-START
+// X times GATE and UP, whose columns alternate in groups of eight: a thread has the sums of both. The
+// gate's outputs H are written as halves at once. Their scale must be known by then: no |H| of a row is
+// above |x|^2 K G U, the row's length, the largest of GATE and of UP.
+struct Plan {
+  Factor x, both, h, down;
+  float* lengths;  // of X's rows
+  Product first, second;
+  bool make(const sculler_problem& problem, Room& room) {
+    const int64_t m = problem.dim[0], n = problem.dim[1], k = problem.dim[2];
+    x = take_factor(room, 1, m, k, true);
+    both = take_factor(room, 1, k, (n + 7) / 8 * 16, false);
+    h = take_factor(room, 1, m, n, true);
+    down = take_factor(room, 1, n, k, false);
+    lengths = room.take<float>(m);
+    return make_product<true>(room, x, both, first) && make_product<true>(room, h, down, second);
+  }
+};
+
+struct Lengths {
+  static constexpr bool kSquares = true;
+  float* to;
+  __device__ float operator()(int64_t i, float squares, float inverse) const {
+    to[i] = sqrtf(squares) * inverse;
+    return inverse;
+  }
+};
+struct Alternating {
+  AsTheyAre gate, up;
+  int64_t n;
+  template <bool kWide, int kN>
+  __device__ void load(int64_t, int64_t i, int64_t j, int64_t there, float (&v)[kN]) const {
+    const int64_t column = j / 16 * 8 + j % 8, left = there > 0 ? n - column : 0;
+    (j / 8 % 2 == 0 ? gate : up).load<kWide>(0, i, column, left, v);
+  }
+  [[nodiscard]] bool wide() const { return gate.wide() && up.wide(); }
+};
+
+constexpr int kBoundThreads = 256;
+__global__ void __launch_bounds__(kBoundThreads)
+    bound_rows(Factor h, Factor both, const float* lengths, float k) {
+  __shared__ uint32_t most[2];
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < 2) most[thread] = 0;
+  __syncthreads();
+  uint32_t of[2] = {};
+  for (int64_t j = thread; j < both.inner; j += kBoundThreads) {
+    const int which = static_cast<int>(j / 8 % 2);
+    const uint32_t bits = __ldg(both.most + j);
+    if (which == 0) of[0] = max(of[0], bits);
+    else of[1] = max(of[1], bits);
+  }
+  atomicMax(most, of[0]);
+  atomicMax(most + 1, of[1]);
+  __syncthreads();
+  const int64_t i = int64_t{blockIdx.x} * kBoundThreads + thread;
+  if (i >= h.outer) return;
+  const float length = lengths[i] * sqrtf(k);
+  const float bound = length * __uint_as_float(most[0]) * (length * __uint_as_float(most[1]));
+  h.inverse[i] = scales_of(__float_as_uint(bound)).y;
+}
+
+// A lane has two neighbours of each group of eight of H; two groups are a sector of memory, and lanes
+// change places within pairs so that each writes four neighbours.
+struct Gate {
+  Factor h;
+  Scales scales;
+  __device__ void operator()(const Place& p, const float (&sums)[kSums]) const {
+    const int thread = static_cast<int>(threadIdx.x) % 128, lane = thread % 32;
+    const bool odd = lane % 2 == 1;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = p.row + thread / 32 * 16 + lane / 4 + half * 8;
+      const bool there = row < p.m;
+      const float of_row = there ? __ldg(scales.rows + row) : 0.0f,
+                  back = there ? __ldg(h.inverse + row) : 1.0f;
+      const float scale = __uint_as_float((254u << 23) - __float_as_uint(back));
+      const auto gated = [&](int group, uint32_t& high, uint32_t& low) {
+        const int column = p.column + group * 16 + lane % 4 * 2;
+        float2 gate{}, up{};
+        if (column < p.n) {
+          gate = __ldg(reinterpret_cast<const float2*>(scales.columns + column));
+          up = __ldg(reinterpret_cast<const float2*>(scales.columns + column + 8));
+        }
+        __half2 both[2];
+        const auto one = [&](int e, float of_gate, float of_up, __half& to_high, __half& to_low) {
+          const float g = scaled(sums[group * 8 + half * 2 + e], of_row, of_gate),
+                      u = scaled(sums[group * 8 + 4 + half * 2 + e], of_row, of_up);
+          halve(u * __fdividef(g, 1.0f + __expf(-g)), scale, to_high, to_low);
+        };
+        one(0, gate.x, up.x, both[0].x, both[1].x);
+        one(1, gate.y, up.y, both[0].y, both[1].y);
+        high = *reinterpret_cast<const uint32_t*>(&both[0]);
+        low = *reinterpret_cast<const uint32_t*>(&both[1]);
+      };
+#pragma unroll
+      for (int group = 0; group < TILE_N / 16; group += 2) {
+        uint32_t high, low, next_high, next_low;
+        gated(group, high, low);
+        gated(group + 1, next_high, next_low);
+        const uint32_t other_high = __shfl_xor_sync(0xffffffffu, odd ? high : next_high, 1),
+                       other_low = __shfl_xor_sync(0xffffffffu, odd ? low : next_low, 1);
+        const int column = p.column / 2 + (group + odd) * 8 + lane % 4 / 2 * 4;
+        if (!there || column >= h.inner) continue;
+        __half* const to = h.halves + row * h.pitch + column;
+        *reinterpret_cast<uint2*>(to) =
+            odd ? uint2{other_high, next_high} : uint2{high, other_high};
+        *reinterpret_cast<uint2*>(to + h.outer * h.pitch) =
+            odd ? uint2{other_low, next_low} : uint2{low, other_low};
+      }
+    }
+  }
+};
+
+int run(const Call& call, const Plan& plan) {
+  const int64_t m = call.dim(0), n = call.dim(1), k = call.dim(2);
+  halves_of_rows(plan.x, AsTheyAre{call.buffer(0), k, 0}, call.stream, Lengths{plan.lengths});
+  if (!halves_of_columns(plan.both, Alternating{{call.buffer(3), n, 0}, {call.buffer(1), n, 0}, n},
+                         call.stream) ||
+      !halves_of_columns(plan.down, AsTheyAre{call.buffer(2), k, 0}, call.stream))
+    return SCULLER_ERROR;
+  bound_rows<<<blocks_of(m, kBoundThreads), kBoundThreads, 0, call.stream>>>(
+      plan.h, plan.both, plan.lengths, static_cast<float>(k));
+  if (!multiply<true>(plan.first, call.stream, Gate{plan.h, scales_of(plan.x, plan.both)}) ||
+      !multiply<true>(plan.second, call.stream,
+                      StoreTile<AsItIs>{call.buffer(4), k, 0, scales_of(plan.h, plan.down), {}}))
+    return SCULLER_ERROR;
+  return launched();
+}
+// EVOLVE-BLOCK-END
+}  // namespace
+
+extern "C" int sculler_setup(const sculler_rank* rank, const sculler_problem* problem,
+                             const sculler_pool* pool, void** state) {
+  return make_planned<Plan>(rank, problem, pool, state);
+}
+
+extern "C" int sculler_run(void* state, const sculler_problem* problem, int set) {
+  return run(planned_call<Plan>(state, problem, set), plan_of<Plan>(state));
+}
+
+extern "C" int sculler_teardown(void* state) { return end_planned<Plan>(state); }
+// sculler:file entry.h from ../../shared
+// sculler:file hopper.h from ../../shared
+// sculler:file wgmma.h from ../../shared
+// sculler:file halves.h from ../../shared
