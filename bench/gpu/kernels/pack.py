@@ -82,7 +82,8 @@ def main():
         for seed in (path for path in task["files"]["seeds"] if path.endswith(".cu")):
             files = files_of(KERNELS / name / seed)
             values = usual(files)
-            changes = [{}] + (VARIANTS.get(pathlib.Path(seed).stem, []) if a.variants else [])
+            variants = VARIANTS.get(pathlib.Path(seed).stem, []) if a.variants else []
+            changes = [{}] + [change for change in variants if change.keys() <= values.keys()]
             for change in changes:
                 job = {"version": 1, "task": str(KERNELS / name), "target": "cuda", "profile": a.profile, "n_ranks": 1,
                        "candidate": {"files": files, "defines": {**values, **change}}, "size": a.size, "seed": a.seed,

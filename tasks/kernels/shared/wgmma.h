@@ -197,60 +197,82 @@ struct Scales {
   int64_t rows_batch, columns_batch;  // columns_batch is even
 };
 
-// f(e, row, column, row's scale, both columns' scales): e and e + 1 of the sums are neighbours in a
-// row, column is even.
-template <class F>
-__device__ inline void each_pair(const Place& p, const Scales& scales, F f) {
-  const int thread = static_cast<int>(threadIdx.x) % 128, lane = thread % 32;
-  const float* of_columns = scales.columns + p.batch * scales.columns_batch;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = p.row + thread / 32 * 16 + lane / 4 + half * 8;
-    if (row >= p.m) continue;
-    const float of_row = __ldg(scales.rows + p.batch * scales.rows_batch + row);
-#pragma unroll
-    for (int j = 0; j < TILE_N / 8; ++j) {
-      const int column = p.column + j * 8 + lane % 4 * 2;
-      if (column < p.n)
-        f(j * 4 + half * 2, row, column, of_row,
-          __ldg(reinterpret_cast<const float2*>(of_columns + column)));
-    }
-  }
-}
 // The smaller one first: a large one alone may overflow.
 __device__ inline float scaled(float sum, float of_row, float of_column) {
   return sum * fminf(of_row, of_column) * fmaxf(of_row, of_column);
 }
 
-// y[batch][row][column] = value(batch, row, column, sum). kStream: it passes the caches by.
+// f(row, column, v) for four neighbours in a row at a time, multiplied by the scales where kScaled.
+// A thread has two of each eight columns; pairs of lanes exchange theirs, so that eight lanes write
+// bytes. The last of a row may lie beyond it.
+template <bool kScaled, class F>
+__device__ inline void each_four(const Place& p, const Scales& scales, const float (&sums)[kSums],
+                                 F f) {
+  const int thread = static_cast<int>(threadIdx.x) % 128, lane = thread % 32;
+  const bool odd = lane % 2 == 1;
+  const float* of_columns = scales.columns + p.batch * scales.columns_batch;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = p.row + thread / 32 * 16 + lane / 4 + half * 8;
+    const float of_row =
+        row < p.m && kScaled ? __ldg(scales.rows + p.batch * scales.rows_batch + row) : 0.0f;
+#pragma unroll
+    for (int j = 0; j < TILE_N / 8; j += 2) {
+      const int first = j * 4 + half * 2, second = first + 4;
+      const float x = __shfl_xor_sync(0xffffffffu, odd ? sums[first] : sums[second], 1),
+                  y = __shfl_xor_sync(0xffffffffu, odd ? sums[first + 1] : sums[second + 1], 1);
+      float v[4] = {odd ? x : sums[first], odd ? y : sums[first + 1], odd ? sums[second] : x,
+                    odd ? sums[second + 1] : y};
+      const int column = p.column + (j + odd) * 8 + lane % 4 / 2 * 4;
+      if (row >= p.m || column >= p.n) continue;
+      if constexpr (kScaled) {
+        const float4 of = __ldg(reinterpret_cast<const float4*>(of_columns + column));
+        v[0] = scaled(v[0], of_row, of.x), v[1] = scaled(v[1], of_row, of.y);
+        v[2] = scaled(v[2], of_row, of.z), v[3] = scaled(v[3], of_row, of.w);
+      }
+      f(row, column, v);
+    }
+  }
+}
+
+// y[batch][row][column]. kStream: it passes the caches by.
+struct Output {
+  float* data;
+  int64_t row, batch;
+  [[nodiscard]] __device__ bool wide() const {
+    return reinterpret_cast<uintptr_t>(data) % 16 == 0 && row % 4 == 0 && batch % 4 == 0;
+  }
+  template <bool kStream>
+  __device__ void store(bool wide, const Place& p, int i, int j, const float (&v)[4]) const {
+    float* const to = data + p.batch * batch + i * row + j;
+    if (wide) {
+      const float4 four{v[0], v[1], v[2], v[3]};
+      if constexpr (kStream) __stcs(reinterpret_cast<float4*>(to), four);
+      else *reinterpret_cast<float4*>(to) = four;
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (j + e < p.n) to[e] = v[e];
+    }
+  }
+};
+// value(place, row, column, v) changes the four sums v of a row from `column` on before they are
+// stored.
 template <class Value, bool kStream = true>
 struct StoreTile {
-  float* y;
-  int64_t row_floats, batch_floats;
+  Output y;
   Scales scales;
   Value value;
   __device__ void operator()(const Place& p, const float (&sums)[kSums]) const {
-    const bool even =
-        row_floats % 2 == 0 && batch_floats % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
-    each_pair(p, scales, [&](int e, int row, int column, float of_row, float2 of_columns) {
-      float* const to = y + p.batch * batch_floats + row * row_floats + column;
-      const float v = value(p.batch, row, column, scaled(sums[e], of_row, of_columns.x));
-      if (column + 1 >= p.n) {
-        *to = v;
-        return;
-      }
-      const float w = value(p.batch, row, column + 1, scaled(sums[e + 1], of_row, of_columns.y));
-      if (even) {
-        if constexpr (kStream) __stcs(reinterpret_cast<float2*>(to), make_float2(v, w));
-        else *reinterpret_cast<float2*>(to) = make_float2(v, w);
-      } else {
-        to[0] = v, to[1] = w;
-      }
+    const bool wide = y.wide();
+    each_four<true>(p, scales, sums, [&](int row, int column, float(&v)[4]) {
+      value(p, row, column, v);
+      y.store<kStream>(wide, p, row, column, v);
     });
   }
 };
 struct AsItIs {
-  __device__ float operator()(int, int, int, float sum) const { return sum; }
+  __device__ void operator()(const Place&, int, int, float (&)[4]) const {}
 };
 // EVOLVE-BLOCK-END
 

@@ -76,7 +76,7 @@ int run(const Call& call, const Plan& plan) {
                  DividedByRms{static_cast<float>(k), 1e-5f});
   if (!halves_of_columns(plan.w, Gained{{call.buffer(1), n, 0}, call.buffer(3)}, call.stream) ||
       !multiply<true>(plan.product, call.stream,
-                      StoreTile<AsItIs>{call.buffer(4), n, 0, scales_of(plan.x, plan.w), {}}))
+                      StoreTile<AsItIs>{{call.buffer(4), n, 0}, scales_of(plan.x, plan.w), {}}))
     return SCULLER_ERROR;
   return launched();
 }

@@ -61,14 +61,11 @@ struct Plan {
 
 // The sums of a tile as they are.
 struct StoreSums {
-  float* to;
-  int64_t row_floats, batch_floats;
-  Scales scales;
+  Output to;
   __device__ void operator()(const Place& p, const float (&sums)[kSums]) const {
-    each_pair(p, scales, [&](int e, int row, int column, float, float2) {
-      float* const at = to + p.batch * batch_floats + row * row_floats + column;
-      at[0] = sums[e];
-      if (column + 1 < p.n) at[1] = sums[e + 1];
+    const bool wide = to.wide();
+    each_four<false>(p, {}, sums, [&](int row, int column, const float(&v)[4]) {
+      to.store<false>(wide, p, row, column, v);
     });
   }
 };
@@ -107,7 +104,7 @@ int run(const Call& call, const Plan& plan) {
   halves_of_rows(plan.left(k), AsTheyAre{call.buffer(0), k, 0}, call.stream);
   if (!halves_of_columns(plan.a, AsTheyAre{call.buffer(2), l, 0}, call.stream) ||
       !multiply<true>(plan.low, call.stream,
-                      StoreSums{plan.sums, l, m * l, scales_of(plan.x, plan.a)}))
+                      StoreSums{{plan.sums, l, m * l}}))
     return SCULLER_ERROR;
   halve_sums<<<blocks_of(m * l, 256), 256, 0, call.stream>>>(plan.x, k, plan.sums, m, l, plan.splits,
                                                            1.0f / plan.power);
@@ -115,7 +112,7 @@ int run(const Call& call, const Plan& plan) {
                         plan.power};
   if (!halves_of_columns(plan.w, stacked, call.stream) ||
       !multiply<true>(plan.product, call.stream,
-                      StoreTile<AsItIs>{call.buffer(4), n, 0, scales_of(plan.x, plan.w), {}}))
+                      StoreTile<AsItIs>{{call.buffer(4), n, 0}, scales_of(plan.x, plan.w), {}}))
     return SCULLER_ERROR;
   return launched();
 }

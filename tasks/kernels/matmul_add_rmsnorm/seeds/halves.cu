@@ -44,10 +44,14 @@ struct Plan {
 };
 
 struct Plus {
-  const float* z;
-  int64_t n;
-  __device__ float operator()(int, int row, int column, float sum) const {
-    return sum + __ldg(z + row * n + column);
+  AsTheyAre z;
+  bool wide;
+  __device__ void operator()(const Place& p, int row, int column, float (&v)[4]) const {
+    float w[4];
+    if (wide) z.load<true>(0, row, column, p.n - column, w);
+    else z.load<false>(0, row, column, p.n - column, w);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) v[e] += w[e];
   }
 };
 
@@ -94,11 +98,12 @@ __global__ void __launch_bounds__(kRowHalving)
 int run(const Call& call, const Plan& plan) {
   const int64_t m = call.dim(0), n = call.dim(1), k = call.dim(2);
   float* const y = call.buffer(4);
-  const float *z = call.buffer(2), *g = call.buffer(3);
+  const float* g = call.buffer(3);
+  const AsTheyAre z{call.buffer(2), n, 0};
   halves_of_rows(plan.x, AsTheyAre{call.buffer(0), k, 0}, call.stream);
   if (!halves_of_columns(plan.w, AsTheyAre{call.buffer(1), n, 0}, call.stream) ||
       !multiply<true>(plan.product, call.stream,
-                      StoreTile<Plus, false>{y, n, 0, scales_of(plan.x, plan.w), {z, n}}))
+                      StoreTile<Plus, false>{{y, n, 0}, scales_of(plan.x, plan.w), {z, z.wide()}}))
     return SCULLER_ERROR;
   // 33 MB at the published size: still in the second-level cache.
   const bool wide = AsTheyAre{y, n, 0}.wide() && AsTheyAre{g, n, 0}.wide();

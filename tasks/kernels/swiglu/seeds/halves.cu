@@ -156,7 +156,7 @@ int run(const Call& call, const Plan& plan) {
       plan.h, plan.both, plan.lengths, static_cast<float>(k));
   if (!multiply<true>(plan.first, call.stream, Gate{plan.h, scales_of(plan.x, plan.both)}) ||
       !multiply<true>(plan.second, call.stream,
-                      StoreTile<AsItIs>{call.buffer(4), k, 0, scales_of(plan.h, plan.down), {}}))
+                      StoreTile<AsItIs>{{call.buffer(4), k, 0}, scales_of(plan.h, plan.down), {}}))
     return SCULLER_ERROR;
   return launched();
 }

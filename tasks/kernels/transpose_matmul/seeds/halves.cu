@@ -48,7 +48,7 @@ int run(const Call& call, const Plan& plan) {
   if (!halves_of_columns(plan.x, AsTheyAre{call.buffer(0), m, 0}, call.stream) ||
       !halves_of_columns(plan.w, AsTheyAre{call.buffer(1), n, 0}, call.stream) ||
       !multiply<false>(plan.product, call.stream,
-                       StoreTile<AsItIs>{call.buffer(2), n, 0, scales_of(plan.x, plan.w), {}}))
+                       StoreTile<AsItIs>{{call.buffer(2), n, 0}, scales_of(plan.x, plan.w), {}}))
     return SCULLER_ERROR;
   return launched();
 }
