@@ -1,6 +1,10 @@
 // Float32 matrices as the factors of wgmma.h: v = 2^-e (high + low), e of each row (or of each
 // column), high and low in fp16. The largest of a row is brought to [2^14, 2^15): whatever is 2^-16
 // of it, or more, keeps 22 bits, and what is smaller is off by 2^-39 of the largest at most.
+//
+// A row is read once. Columns would be read twice, but e need not be that exact: it is guessed from
+// some rows, which are brought to [2^9, 2^10); columns where a number turns out to be too large for
+// fp16 are written again, with their e from all rows.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -22,6 +26,14 @@ struct Room {
     bytes += (count * static_cast<int64_t>(sizeof(T)) + 255) / 256 * 256;
     return at;
   }
+  template <class T>
+  T* take_zeros(int64_t count) {
+    T* const at = take<T>(count);
+    fine = fine && (at == nullptr ||
+                    cudaMemset(at, 0, static_cast<size_t>(count) * sizeof(T)) == cudaSuccess);
+    return at;
+  }
+  bool fine = true;
 };
 
 // A factor in memory: of each of a batch two planes, high and low, of `outer` rows of `inner`
@@ -30,7 +42,7 @@ struct Room {
 struct Factor {
   __half* halves;
   float* inverse;
-  uint32_t* most;  // of columns: bits of the largest magnitudes
+  uint32_t* mend;  // a 128 columns: not 0, where they are to be written again
   int64_t batches, outer, inner, pitch, inverse_batch;
   bool by_rows;
 };
@@ -38,8 +50,8 @@ inline Factor take_factor(Room& room, int64_t batches, int64_t outer, int64_t in
   const int64_t pitch = (inner + 7) / 8 * 8, lines = by_rows ? outer : pitch;
   auto* const halves = room.take<__half>(batches * 2 * outer * pitch);
   auto* const inverse = room.take<float>(batches * lines);
-  auto* const most = by_rows ? nullptr : room.take<uint32_t>(batches * lines);
-  return {halves, inverse, most, batches, outer, inner, pitch, lines, by_rows};
+  auto* const mend = by_rows ? nullptr : room.take_zeros<uint32_t>(batches * ((inner + 127) / 128));
+  return {halves, inverse, mend, batches, outer, inner, pitch, lines, by_rows};
 }
 
 // EVOLVE-BLOCK-START
@@ -113,6 +125,7 @@ __device__ inline uint32_t magnitude(float v) { return __float_as_uint(v) & 0x7f
 // multiplied with, in place of 2^-e.
 template <bool kWide, class Source, class Also>
 __global__ void __launch_bounds__(kRowHalving) halve_rows(Factor to, Source source, Also also) {
+  behind_previous();
   const int64_t i = blockIdx.x, batch = blockIdx.y;
   float kept[kKept][8];
   uint32_t most = 0;
@@ -164,6 +177,7 @@ __global__ void __launch_bounds__(kRowHalving) halve_rows(Factor to, Source sour
 constexpr int kShort = 64, kShortAtOnce = kRowHalving / 8;
 template <bool kWide, class Source>
 __global__ void __launch_bounds__(kRowHalving) halve_short_rows(Factor to, Source source) {
+  behind_previous();
   const int64_t i = int64_t{blockIdx.x} * kShortAtOnce + threadIdx.x / 8, batch = blockIdx.y,
                 j = threadIdx.x % 8 * 8;
   float v[8];
@@ -182,6 +196,7 @@ __global__ void __launch_bounds__(kRowHalving) halve_short_rows(Factor to, Sourc
 }
 struct NothingElse {
   static constexpr bool kSquares = false;
+  __device__ void operator()(int64_t, uint4) const {}
 };
 // Rows are divided by sqrt(mean of their squares + epsilon).
 struct DividedByRms {
@@ -193,103 +208,182 @@ struct DividedByRms {
   }
 };
 
-// Columns: a block has 128 of them, four a thread, and 64 rows. kMost: their largest magnitudes are
-// found; kWrite: they are written. Both at once only where there are no more rows.
+// ---- Columns: a block has 128 of them, four a thread, its warps take rows in turn.
 constexpr int kColumnThreads = 256, kRowsAtOnce = kColumnThreads / 32, kDeep = 8,
-              kRowsOfBlock = kRowsAtOnce * kDeep;
+              kRowsOfRound = kRowsAtOnce * kDeep, kRounds = 2, kSampled = 2 * kRowsAtOnce;
+using Rows = float[kDeep][4];
+struct Columns {
+  int lane, warp;
+  int64_t j, batch, line;
+  __device__ explicit Columns(const Factor& to)
+      : lane(static_cast<int>(threadIdx.x) % 32),
+        warp(static_cast<int>(threadIdx.x) / 32),
+        j((int64_t{blockIdx.x} * 32 + lane) * 4),
+        batch(blockIdx.z),
+        line(batch * to.inverse_batch + j) {}
+};
 __device__ inline uint4 larger(uint4 a, uint4 b) {
   return {max(a.x, b.x), max(a.y, b.y), max(a.z, b.z), max(a.w, b.w)};
 }
-template <bool kMost, bool kWrite, bool kWide, class Source>
-__global__ void __launch_bounds__(kColumnThreads) columns_kernel(Factor to, Source source) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  // The writer begins with the last rows: they are what the second-level cache still has.
-  const int64_t j = (int64_t{blockIdx.x} * 32 + lane) * 4, batch = blockIdx.z,
-                chunk = kWrite ? int64_t{gridDim.y} - 1 - blockIdx.y : blockIdx.y,
-                i0 = chunk * kRowsOfBlock + warp, line = batch * to.inverse_batch + j;
-  float v[kDeep][4];
+__device__ inline uint4 larger(uint4 most, const float (&v)[4]) {
+  return larger(most, uint4{magnitude(v[0]), magnitude(v[1]), magnitude(v[2]), magnitude(v[3])});
+}
+// Of all warps.
+__device__ inline uint4 over_warps(uint4 most) {
+  __shared__ uint4 part[kRowsAtOnce][32];
+  part[threadIdx.x / 32][threadIdx.x % 32] = most;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < kRowsAtOnce; ++w) most = larger(most, part[w][threadIdx.x % 32]);
+  return most;
+}
+template <bool kWide, class Source>
+__device__ inline void load_rows(const Factor& to, const Source& source, const Columns& c,
+                                 int64_t i0, Rows& v) {
 #pragma unroll
   for (int r = 0; r < kDeep; ++r) {
     const int64_t i = i0 + r * kRowsAtOnce;
-    source.template load<kWide>(batch, i, j, i < to.outer ? to.inner - j : 0, v[r]);
+    source.template load<kWide>(c.batch, i, c.j, i < to.outer ? to.inner - c.j : 0, v[r]);
   }
+}
+__device__ inline uint4 most_of_rows(uint4 most, const Rows& v) {
+#pragma unroll
+  for (int r = 0; r < kDeep; ++r) most = larger(most, v[r]);
+  return most;
+}
+struct FourScales {
+  float scale[4], inverse[4];
+  __device__ explicit FourScales(uint4 most) {
+    const uint32_t bits[4] = {most.x, most.y, most.z, most.w};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float2 both = scales_of(bits[e]);
+      scale[e] = both.x, inverse[e] = both.y;
+    }
+  }
+  // The pitch is a multiple of eight: four are there where one is.
+  __device__ void keep(const Factor& to, const Columns& c) const {
+    if (c.j < to.inner)
+      *reinterpret_cast<float4*>(to.inverse + c.line) = {inverse[0], inverse[1], inverse[2],
+                                                         inverse[3]};
+  }
+};
+__device__ inline void write_rows(const Factor& to, const Columns& c, int64_t i0, const Rows& v,
+                                  const FourScales& s) {
+  __half* const high = to.halves + c.batch * 2 * to.outer * to.pitch;
+#pragma unroll
+  for (int r = 0; r < kDeep; ++r) {
+    const int64_t i = i0 + r * kRowsAtOnce;
+    if (i < to.outer && c.j < to.inner)
+      write_halves(v[r], s.scale, high + i * to.pitch + c.j,
+                   high + (to.outer + i) * to.pitch + c.j);
+  }
+}
+
+// Where there are no more than 64 rows. also(j, bits) is told the largest magnitudes of four
+// columns.
+template <bool kWide, class Source, class Also>
+__global__ void __launch_bounds__(kColumnThreads) halve_few(Factor to, Source source, Also also) {
+  behind_previous();
+  const Columns c(to);
+  Rows v;
+  load_rows<kWide>(to, source, c, c.warp, v);
+  const uint4 most = over_warps(most_of_rows({}, v));
+  const FourScales scales(most);
+  write_rows(to, c, c.warp, v, scales);
+  if (c.warp != 0) return;
+  scales.keep(to, c);
+  also(c.j, most);
+}
+
+__device__ inline bool fits(uint32_t most, uint32_t guess, float scale) {
+  return guess == 0 ? most == 0 : __uint_as_float(most) * scale <= 61440.0f;
+}
+template <bool kWide, class Source, class Also>
+__global__ void __launch_bounds__(kColumnThreads)
+    guess_columns(Factor to, Source source, Also also) {
+  behind_previous();
+  const Columns c(to);
+  int64_t i0 = int64_t{blockIdx.y} * kRowsOfRound * kRounds + c.warp;
+  Rows v;
+  load_rows<kWide>(to, source, c, i0, v);
+  uint4 guess = {};
+#pragma unroll
+  for (int s = 0; s < kSampled / kRowsAtOnce; ++s) {
+    const int64_t i = (c.warp + s * kRowsAtOnce) * (to.outer - 1) / (kSampled - 1);
+    float w[4];
+    source.template load<kWide>(c.batch, i, c.j, to.inner - c.j, w);
+    guess = larger(guess, w);
+  }
+  guess = over_warps(guess);
+  constexpr uint32_t kLower = 5u << 23;
+  const FourScales scales({guess.x + kLower, guess.y + kLower, guess.z + kLower, guess.w + kLower});
   uint4 most = {};
-  if constexpr (kMost) {
-    __shared__ uint4 part[kRowsAtOnce][32];
 #pragma unroll
-    for (int r = 0; r < kDeep; ++r)
-      most = larger(
-          most, {magnitude(v[r][0]), magnitude(v[r][1]), magnitude(v[r][2]), magnitude(v[r][3])});
-    part[warp][lane] = most;
-    __syncthreads();
-#pragma unroll
-    for (int w = 0; w < kRowsAtOnce; ++w) most = larger(most, part[w][lane]);
-    if constexpr (!kWrite) {
-      const uint32_t each[4] = {most.x, most.y, most.z, most.w};
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        if (warp == e && j + e < to.inner) atomicMax(to.most + line + e, each[e]);
-    }
+  for (int round = 0; round < kRounds; ++round) {
+    if (round > 0) load_rows<kWide>(to, source, c, i0, v);
+    most = most_of_rows(most, v);
+    write_rows(to, c, i0, v, scales);
+    i0 += kRowsOfRound;
   }
-  if constexpr (kWrite) {
-    // The pitch is a multiple of eight: four are there.
-    if (j >= to.inner) return;
-    if constexpr (!kMost) most = __ldg(reinterpret_cast<const uint4*>(to.most + line));
-    const float2 s0 = scales_of(most.x), s1 = scales_of(most.y), s2 = scales_of(most.z),
-                 s3 = scales_of(most.w);
-    if (chunk == 0 && warp == 0) {
-      *reinterpret_cast<float4*>(to.inverse + line) = {s0.y, s1.y, s2.y, s3.y};
-      if constexpr (kMost) *reinterpret_cast<uint4*>(to.most + line) = most;
-    }
-    const float scale[4] = {s0.x, s1.x, s2.x, s3.x};
-    __half* const high = to.halves + batch * 2 * to.outer * to.pitch;
-#pragma unroll
-    for (int r = 0; r < kDeep; ++r) {
-      const int64_t i = i0 + r * kRowsAtOnce;
-      if (i < to.outer)
-        write_halves(v[r], scale, high + i * to.pitch + j, high + (to.outer + i) * to.pitch + j);
-    }
+  if (blockIdx.y == 0 && c.warp == 0) scales.keep(to, c);
+  also(c.j, most);
+  const bool fine =
+      fits(most.x, guess.x, scales.scale[0]) && fits(most.y, guess.y, scales.scale[1]) &&
+      fits(most.z, guess.z, scales.scale[2]) && fits(most.w, guess.w, scales.scale[3]);
+  if (__syncthreads_or(!fine) != 0 && threadIdx.x == 0)
+    atomicMax(to.mend + c.batch * gridDim.x + blockIdx.x, 1u);
+}
+template <bool kWide, class Source>
+__global__ void __launch_bounds__(kColumnThreads) mend_columns(Factor to, Source source) {
+  behind_previous();
+  const Columns c(to);
+  uint32_t* const mend = to.mend + c.batch * gridDim.x + blockIdx.x;
+  if (*mend == 0) return;
+  Rows v;
+  uint4 most = {};
+  for (int64_t i0 = c.warp; i0 < to.outer; i0 += kRowsOfRound) {
+    load_rows<kWide>(to, source, c, i0, v);
+    most = most_of_rows(most, v);
   }
+  const FourScales scales(over_warps(most));
+  for (int64_t i0 = c.warp; i0 < to.outer; i0 += kRowsOfRound) {
+    load_rows<kWide>(to, source, c, i0, v);
+    write_rows(to, c, i0, v, scales);
+  }
+  if (c.warp == 0) scales.keep(to, c);
+  if (threadIdx.x == 0) *mend = 0;  // for the next run
 }
 // EVOLVE-BLOCK-END
 
 template <class Source, class Also = NothingElse>
-void halves_of_rows(const Factor& to, const Source& source, cudaStream_t stream, Also also = {}) {
+void halves_of_rows(const Factor& to, const Source& source, Queue& queue, const Also& also = {}) {
   const auto batches = static_cast<unsigned>(to.batches);
   if constexpr (!Also::kSquares) {
     if (to.inner <= kShort) {
-      const dim3 grid(blocks_of(to.outer, kShortAtOnce), batches);
-      auto* const kernel =
-          source.wide() ? halve_short_rows<true, Source> : halve_short_rows<false, Source>;
-      kernel<<<grid, kRowHalving, 0, stream>>>(to, source);
+      queue.launch(source.wide() ? halve_short_rows<true, Source> : halve_short_rows<false, Source>,
+                   dim3(blocks_of(to.outer, kShortAtOnce), batches), kRowHalving, 0, to, source);
       return;
     }
   }
-  const dim3 grid(static_cast<unsigned>(to.outer), batches);
-  auto* const kernel =
-      source.wide() ? halve_rows<true, Source, Also> : halve_rows<false, Source, Also>;
-  kernel<<<grid, kRowHalving, 0, stream>>>(to, source, also);
+  queue.launch(source.wide() ? halve_rows<true, Source, Also> : halve_rows<false, Source, Also>,
+               dim3(static_cast<unsigned>(to.outer), batches), kRowHalving, 0, to, source, also);
 }
-template <bool kMost, bool kWrite, class Source>
-void launch_columns(const Factor& to, const Source& source, cudaStream_t stream) {
-  const dim3 grid(blocks_of(to.inner, 128), blocks_of(to.outer, kRowsOfBlock),
-                  static_cast<unsigned>(to.batches));
-  auto* const kernel = source.wide() ? columns_kernel<kMost, kWrite, true, Source>
-                                     : columns_kernel<kMost, kWrite, false, Source>;
-  kernel<<<grid, kColumnThreads, 0, stream>>>(to, source);
-}
-template <class Source>
-bool halves_of_columns(const Factor& to, const Source& source, cudaStream_t stream) {
-  if (to.outer <= kRowsOfBlock) {
-    launch_columns<true, true>(to, source, stream);
-    return true;
+template <class Source, class Also = NothingElse>
+void halves_of_columns(const Factor& to, const Source& source, Queue& queue,
+                       const Also& also = {}) {
+  const auto batches = static_cast<unsigned>(to.batches), across = blocks_of(to.inner, 128);
+  const bool wide = source.wide();
+  if (to.outer <= kRowsOfRound) {
+    queue.launch(wide ? halve_few<true, Source, Also> : halve_few<false, Source, Also>,
+                 dim3(across, 1, batches), kColumnThreads, 0, to, source, also);
+    return;
   }
-  if (cudaMemsetAsync(to.most, 0, static_cast<size_t>(to.batches * to.inverse_batch) * 4, stream) !=
-      cudaSuccess)
-    return false;
-  launch_columns<true, false>(to, source, stream);
-  launch_columns<false, true>(to, source, stream);
-  return true;
+  queue.launch(wide ? guess_columns<true, Source, Also> : guess_columns<false, Source, Also>,
+               dim3(across, blocks_of(to.outer, kRowsOfRound * kRounds), batches), kColumnThreads,
+               0, to, source, also);
+  queue.launch(wide ? mend_columns<true, Source> : mend_columns<false, Source>,
+               dim3(across, 1, batches), kColumnThreads, 0, to, source);
 }
 
 // x times y (y K x N in memory; x M x K, or where not kAAlong its transpose), of each of a batch;
@@ -338,8 +432,10 @@ int make_planned(const sculler_rank* rank, const sculler_problem* problem, const
   Room room;
   if (!self->plan.make(*problem, room)) return SCULLER_ERROR;
   if (const int code = make_state(rank, pool, room.bytes / 4, &self->kernel)) return code;
-  room = {reinterpret_cast<char*>(static_cast<State*>(self->kernel)->space), 0};
-  return self->plan.make(*problem, room) ? SCULLER_OK : SCULLER_ERROR;
+  room = Room{reinterpret_cast<char*>(static_cast<State*>(self->kernel)->space)};
+  // What was set to zero is so before the first run, on whatever stream that is.
+  const bool fine = self->plan.make(*problem, room) && room.fine;
+  return fine && cudaDeviceSynchronize() == cudaSuccess ? SCULLER_OK : SCULLER_ERROR;
 }
 template <class Plan>
 const Plan& plan_of(void* state) {

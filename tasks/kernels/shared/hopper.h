@@ -70,6 +70,13 @@ __device__ inline void cluster_sync() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+// ---- A kernel that a Queue launched may begin while the one before it ends: first of all it waits
+// for that one's end, and lets the next one come.
+__device__ inline void behind_previous() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
 // ---- The box at (x, y, z) of a tensor; zeros beyond the tensor. To all blocks of the mask, at the
 // same offset, each told at the barrier of the same offset.
 template <bool kToMany>
@@ -161,6 +168,30 @@ __device__ inline float2 scales_of(uint32_t bits) {
           __uint_as_float(static_cast<uint32_t>(127 - e) << 23)};
 }
 // EVOLVE-BLOCK-END
+
+// The kernels of one run, one behind the other; they begin with behind_previous().
+struct Queue {
+  cudaStream_t stream;
+  bool overlap;  // a kernel is brought to the multiprocessors while the one before it ends
+  bool fine = true, first = true;
+  template <class... P, class... A>
+  void launch(void (*kernel)(P...), dim3 grid, unsigned threads, size_t shared,
+              const A&... values) {
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = overlap && !first ? 1 : 0;
+    fine = fine && cudaLaunchKernelEx(&config, kernel, values...) == cudaSuccess;
+    first = false;
+  }
+  [[nodiscard]] int end() const { return fine ? launched() : SCULLER_ERROR; }
+};
 
 // A tensor of halves for copy_box: `inner` lie together, `outer` of those `pitch` halves apart (a
 // multiple of eight), and `planes` of these one behind the other; boxes of box_inner x box_outer.

@@ -91,6 +91,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThread
     }
     barriers_made();
   }
+  behind_previous();
   if constexpr (CLUSTER == 1) __syncthreads();
   else cluster_sync();
 
@@ -203,7 +204,7 @@ __device__ inline float scaled(float sum, float of_row, float of_column) {
 }
 
 // f(row, column, v) for four neighbours in a row at a time, multiplied by the scales where kScaled.
-// A thread has two of each eight columns; pairs of lanes exchange theirs, so that eight lanes write
+// A thread has two of each eight columns; pairs of lanes exchange theirs, so that each writes 16
 // bytes. The last of a row may lie beyond it.
 template <bool kScaled, class F>
 __device__ inline void each_four(const Place& p, const Scales& scales, const float (&sums)[kSums],
@@ -295,13 +296,12 @@ inline unsigned blocks_at_once() {
 }
 
 template <bool kAAlong, class Finish>
-bool multiply(const Product& p, cudaStream_t stream, Finish finish) {
+void multiply(const Product& p, Queue& queue, const Finish& finish) {
   auto* const kernel = halves_product<kAAlong, Finish>;
-  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes) !=
-      cudaSuccess)
-    return false;
-  kernel<<<p.blocks, kProductThreads, kSharedBytes, stream>>>(p.x, p.y, p.shape, p.aside, finish);
-  return true;
+  queue.fine =
+      queue.fine && cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         kSharedBytes) == cudaSuccess;
+  queue.launch(kernel, p.blocks, kProductThreads, kSharedBytes, p.x, p.y, p.shape, p.aside, finish);
 }
 
 }  // namespace

@@ -27,6 +27,11 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
+// Kernels are brought to the multiprocessors while the ones before them end.
+// sculler:tune OVERLAP in {0,1}
+#ifndef OVERLAP
+#define OVERLAP 1
+#endif
 #include "entry.h"
 #include "halves.h"
 
@@ -71,14 +76,14 @@ struct Gained {
 };
 
 int run(const Call& call, const Plan& plan) {
+  Queue queue{call.stream, OVERLAP != 0};
   const int64_t n = call.dim(1), k = call.dim(2);
-  halves_of_rows(plan.x, Added{{call.buffer(0), k, 0}, {call.buffer(2), k, 0}}, call.stream,
+  halves_of_rows(plan.x, Added{{call.buffer(0), k, 0}, {call.buffer(2), k, 0}}, queue,
                  DividedByRms{static_cast<float>(k), 1e-5f});
-  if (!halves_of_columns(plan.w, Gained{{call.buffer(1), n, 0}, call.buffer(3)}, call.stream) ||
-      !multiply<true>(plan.product, call.stream,
-                      StoreTile<AsItIs>{{call.buffer(4), n, 0}, scales_of(plan.x, plan.w), {}}))
-    return SCULLER_ERROR;
-  return launched();
+  halves_of_columns(plan.w, Gained{{call.buffer(1), n, 0}, call.buffer(3)}, queue);
+  multiply<true>(plan.product, queue,
+                 StoreTile<AsItIs>{{call.buffer(4), n, 0}, scales_of(plan.x, plan.w), {}});
+  return queue.end();
 }
 // EVOLVE-BLOCK-END
 }  // namespace

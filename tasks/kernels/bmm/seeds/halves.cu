@@ -27,6 +27,11 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
+// Kernels are brought to the multiprocessors while the ones before them end.
+// sculler:tune OVERLAP in {0,1}
+#ifndef OVERLAP
+#define OVERLAP 1
+#endif
 #include "entry.h"
 #include "halves.h"
 
@@ -45,13 +50,13 @@ struct Plan {
 };
 
 int run(const Call& call, const Plan& plan) {
+  Queue queue{call.stream, OVERLAP != 0};
   const int64_t m = call.dim(1), n = call.dim(2), k = call.dim(3);
-  halves_of_rows(plan.x, AsTheyAre{call.buffer(0), k, m * k}, call.stream);
-  if (!halves_of_columns(plan.w, AsTheyAre{call.buffer(1), n, k * n}, call.stream) ||
-      !multiply<true>(plan.product, call.stream,
-                      StoreTile<AsItIs>{{call.buffer(2), n, m * n}, scales_of(plan.x, plan.w), {}}))
-    return SCULLER_ERROR;
-  return launched();
+  halves_of_rows(plan.x, AsTheyAre{call.buffer(0), k, m * k}, queue);
+  halves_of_columns(plan.w, AsTheyAre{call.buffer(1), n, k * n}, queue);
+  multiply<true>(plan.product, queue,
+                 StoreTile<AsItIs>{{call.buffer(2), n, m * n}, scales_of(plan.x, plan.w), {}});
+  return queue.end();
 }
 // EVOLVE-BLOCK-END
 }  // namespace

@@ -27,6 +27,11 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
+// Kernels are brought to the multiprocessors while the ones before them end.
+// sculler:tune OVERLAP in {0,1}
+#ifndef OVERLAP
+#define OVERLAP 1
+#endif
 #include "entry.h"
 #include "halves.h"
 
@@ -72,6 +77,7 @@ struct StoreSums {
 // T behind X.
 __global__ void __launch_bounds__(256)
     halve_sums(Factor x, int64_t k, const float* sums, int64_t m, int64_t l, int splits, float scale) {
+  behind_previous();
   const int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x;
   if (at >= m * l) return;
   float sum = 0;
@@ -100,21 +106,19 @@ struct Stacked {
 };
 
 int run(const Call& call, const Plan& plan) {
+  Queue queue{call.stream, OVERLAP != 0};
   const int64_t m = call.dim(0), n = call.dim(1), k = call.dim(2), l = call.dim(3);
-  halves_of_rows(plan.left(k), AsTheyAre{call.buffer(0), k, 0}, call.stream);
-  if (!halves_of_columns(plan.a, AsTheyAre{call.buffer(2), l, 0}, call.stream) ||
-      !multiply<true>(plan.low, call.stream,
-                      StoreSums{{plan.sums, l, m * l}}))
-    return SCULLER_ERROR;
-  halve_sums<<<blocks_of(m * l, 256), 256, 0, call.stream>>>(plan.x, k, plan.sums, m, l, plan.splits,
-                                                           1.0f / plan.power);
+  halves_of_rows(plan.left(k), AsTheyAre{call.buffer(0), k, 0}, queue);
+  halves_of_columns(plan.a, AsTheyAre{call.buffer(2), l, 0}, queue);
+  multiply<true>(plan.low, queue, StoreSums{{plan.sums, l, m * l}});
+  queue.launch(halve_sums, blocks_of(m * l, 256), 256, 0, plan.x, k, plan.sums, m, l, plan.splits,
+               1.0f / plan.power);
   const Stacked stacked{{call.buffer(1), n, 0}, {call.buffer(3), n, 0}, plan.a.inverse, k,
                         plan.power};
-  if (!halves_of_columns(plan.w, stacked, call.stream) ||
-      !multiply<true>(plan.product, call.stream,
-                      StoreTile<AsItIs>{{call.buffer(4), n, 0}, scales_of(plan.x, plan.w), {}}))
-    return SCULLER_ERROR;
-  return launched();
+  halves_of_columns(plan.w, stacked, queue);
+  multiply<true>(plan.product, queue,
+                 StoreTile<AsItIs>{{call.buffer(4), n, 0}, scales_of(plan.x, plan.w), {}});
+  return queue.end();
 }
 // EVOLVE-BLOCK-END
 }  // namespace

@@ -27,6 +27,11 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
+// Kernels are brought to the multiprocessors while the ones before them end.
+// sculler:tune OVERLAP in {0,1}
+#ifndef OVERLAP
+#define OVERLAP 1
+#endif
 #include "entry.h"
 #include "halves.h"
 
@@ -45,14 +50,14 @@ struct Plan {
 
 // The norm of a row is one factor of its outputs: X is multiplied as it is.
 int run(const Call& call, const Plan& plan) {
+  Queue queue{call.stream, OVERLAP != 0};
   const int64_t n = call.dim(1), k = call.dim(2);
-  halves_of_rows(plan.x, AsTheyAre{call.buffer(0), k, 0}, call.stream,
+  halves_of_rows(plan.x, AsTheyAre{call.buffer(0), k, 0}, queue,
                  DividedByRms{static_cast<float>(k), 0.0f});
-  if (!halves_of_columns(plan.w, AsTheyAre{call.buffer(1), n, 0}, call.stream) ||
-      !multiply<true>(plan.product, call.stream,
-                      StoreTile<AsItIs>{{call.buffer(2), n, 0}, scales_of(plan.x, plan.w), {}}))
-    return SCULLER_ERROR;
-  return launched();
+  halves_of_columns(plan.w, AsTheyAre{call.buffer(1), n, 0}, queue);
+  multiply<true>(plan.product, queue,
+                 StoreTile<AsItIs>{{call.buffer(2), n, 0}, scales_of(plan.x, plan.w), {}});
+  return queue.end();
 }
 // EVOLVE-BLOCK-END
 }  // namespace

@@ -27,6 +27,11 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
+// Kernels are brought to the multiprocessors while the ones before them end.
+// sculler:tune OVERLAP in {0,1}
+#ifndef OVERLAP
+#define OVERLAP 1
+#endif
 #include "entry.h"
 #include "halves.h"
 
@@ -38,6 +43,7 @@ namespace {
 struct Plan {
   Factor x, both, h, down;
   float* lengths;  // of X's rows
+  uint32_t* most;  // of GATE and of UP
   Product first, second;
   bool make(const sculler_problem& problem, Room& room) {
     const int64_t m = problem.dim[0], n = problem.dim[1], k = problem.dim[2];
@@ -46,6 +52,7 @@ struct Plan {
     h = take_factor(room, 1, m, n, true);
     down = take_factor(room, 1, n, k, false);
     lengths = room.take<float>(m);
+    most = room.take<uint32_t>(2);
     return make_product<true>(room, x, both, first) && make_product<true>(room, h, down, second);
   }
 };
@@ -53,9 +60,24 @@ struct Plan {
 struct Lengths {
   static constexpr bool kSquares = true;
   float* to;
+  uint32_t* most;  // begins anew
   __device__ float operator()(int64_t i, float squares, float inverse) const {
     to[i] = sqrtf(squares) * inverse;
+    if (i == 0) most[0] = most[1] = 0;
     return inverse;
+  }
+};
+struct MostOfBoth {
+  uint32_t* most;
+  __device__ void operator()(int64_t j, uint4 four) const {
+    const uint32_t bits = max(max(four.x, four.y), max(four.z, four.w));
+    const bool up = j / 8 % 2 == 1;
+    const uint32_t of_gate = __reduce_max_sync(0xffffffffu, up ? 0 : bits),
+                   of_up = __reduce_max_sync(0xffffffffu, up ? bits : 0);
+    if (threadIdx.x % 32 == 0) {
+      atomicMax(most, of_gate);
+      atomicMax(most + 1, of_up);
+    }
   }
 };
 struct Alternating {
@@ -69,35 +91,14 @@ struct Alternating {
   [[nodiscard]] bool wide() const { return gate.wide() && up.wide(); }
 };
 
-constexpr int kBoundThreads = 256;
-__global__ void __launch_bounds__(kBoundThreads)
-    bound_rows(Factor h, Factor both, const float* lengths, float k) {
-  __shared__ uint32_t most[2];
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread < 2) most[thread] = 0;
-  __syncthreads();
-  uint32_t of[2] = {};
-  for (int64_t j = thread; j < both.inner; j += kBoundThreads) {
-    const int which = static_cast<int>(j / 8 % 2);
-    const uint32_t bits = __ldg(both.most + j);
-    if (which == 0) of[0] = max(of[0], bits);
-    else of[1] = max(of[1], bits);
-  }
-  atomicMax(most, of[0]);
-  atomicMax(most + 1, of[1]);
-  __syncthreads();
-  const int64_t i = int64_t{blockIdx.x} * kBoundThreads + thread;
-  if (i >= h.outer) return;
-  const float length = lengths[i] * sqrtf(k);
-  const float bound = length * __uint_as_float(most[0]) * (length * __uint_as_float(most[1]));
-  h.inverse[i] = scales_of(__float_as_uint(bound)).y;
-}
-
 // A lane has two neighbours of each group of eight of H; two groups are a sector of memory, and lanes
 // change places within pairs so that each writes four neighbours.
 struct Gate {
   Factor h;
   Scales scales;
+  const float* lengths;
+  const uint32_t* most;
+  float k;
   __device__ void operator()(const Place& p, const float (&sums)[kSums]) const {
     const int thread = static_cast<int>(threadIdx.x) % 128, lane = thread % 32;
     const bool odd = lane % 2 == 1;
@@ -106,8 +107,10 @@ struct Gate {
       const int row = p.row + thread / 32 * 16 + lane / 4 + half * 8;
       const bool there = row < p.m;
       const float of_row = there ? __ldg(scales.rows + row) : 0.0f,
-                  back = there ? __ldg(h.inverse + row) : 1.0f;
-      const float scale = __uint_as_float((254u << 23) - __float_as_uint(back));
+                  length = there ? __ldg(lengths + row) * sqrtf(k) : 0.0f;
+      const float2 of_h = scales_of(__float_as_uint(length * __uint_as_float(__ldg(most)) *
+                                                    (length * __uint_as_float(__ldg(most + 1)))));
+      if (there && p.column == 0 && lane % 4 == 0) h.inverse[row] = of_h.y;
       const auto gated = [&](int group, uint32_t& high, uint32_t& low) {
         const int column = p.column + group * 16 + lane % 4 * 2;
         float2 gate{}, up{};
@@ -119,7 +122,7 @@ struct Gate {
         const auto one = [&](int e, float of_gate, float of_up, __half& to_high, __half& to_low) {
           const float g = scaled(sums[group * 8 + half * 2 + e], of_row, of_gate),
                       u = scaled(sums[group * 8 + 4 + half * 2 + e], of_row, of_up);
-          halve(u * __fdividef(g, 1.0f + __expf(-g)), scale, to_high, to_low);
+          halve(u * __fdividef(g, 1.0f + __expf(-g)), of_h.x, to_high, to_low);
         };
         one(0, gate.x, up.x, both[0].x, both[1].x);
         one(1, gate.y, up.y, both[0].y, both[1].y);
@@ -146,19 +149,19 @@ struct Gate {
 };
 
 int run(const Call& call, const Plan& plan) {
-  const int64_t m = call.dim(0), n = call.dim(1), k = call.dim(2);
-  halves_of_rows(plan.x, AsTheyAre{call.buffer(0), k, 0}, call.stream, Lengths{plan.lengths});
-  if (!halves_of_columns(plan.both, Alternating{{call.buffer(3), n, 0}, {call.buffer(1), n, 0}, n},
-                         call.stream) ||
-      !halves_of_columns(plan.down, AsTheyAre{call.buffer(2), k, 0}, call.stream))
-    return SCULLER_ERROR;
-  bound_rows<<<blocks_of(m, kBoundThreads), kBoundThreads, 0, call.stream>>>(
-      plan.h, plan.both, plan.lengths, static_cast<float>(k));
-  if (!multiply<true>(plan.first, call.stream, Gate{plan.h, scales_of(plan.x, plan.both)}) ||
-      !multiply<true>(plan.second, call.stream,
-                      StoreTile<AsItIs>{{call.buffer(4), k, 0}, scales_of(plan.h, plan.down), {}}))
-    return SCULLER_ERROR;
-  return launched();
+  Queue queue{call.stream, OVERLAP != 0};
+  const int64_t n = call.dim(1), k = call.dim(2);
+  halves_of_rows(plan.x, AsTheyAre{call.buffer(0), k, 0}, queue,
+                 Lengths{plan.lengths, plan.most});
+  halves_of_columns(plan.both, Alternating{{call.buffer(3), n, 0}, {call.buffer(1), n, 0}, n}, queue,
+                    MostOfBoth{plan.most});
+  halves_of_columns(plan.down, AsTheyAre{call.buffer(2), k, 0}, queue);
+  multiply<true>(plan.first, queue,
+                 Gate{plan.h, scales_of(plan.x, plan.both), plan.lengths, plan.most,
+                      static_cast<float>(k)});
+  multiply<true>(plan.second, queue,
+                 StoreTile<AsItIs>{{call.buffer(4), k, 0}, scales_of(plan.h, plan.down), {}});
+  return queue.end();
 }
 // EVOLVE-BLOCK-END
 }  // namespace

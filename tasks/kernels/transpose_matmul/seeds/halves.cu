@@ -27,6 +27,11 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
+// Kernels are brought to the multiprocessors while the ones before them end.
+// sculler:tune OVERLAP in {0,1}
+#ifndef OVERLAP
+#define OVERLAP 1
+#endif
 #include "entry.h"
 #include "halves.h"
 
@@ -44,13 +49,13 @@ struct Plan {
 };
 
 int run(const Call& call, const Plan& plan) {
+  Queue queue{call.stream, OVERLAP != 0};
   const int64_t m = call.dim(0), n = call.dim(1);
-  if (!halves_of_columns(plan.x, AsTheyAre{call.buffer(0), m, 0}, call.stream) ||
-      !halves_of_columns(plan.w, AsTheyAre{call.buffer(1), n, 0}, call.stream) ||
-      !multiply<false>(plan.product, call.stream,
-                       StoreTile<AsItIs>{{call.buffer(2), n, 0}, scales_of(plan.x, plan.w), {}}))
-    return SCULLER_ERROR;
-  return launched();
+  halves_of_columns(plan.x, AsTheyAre{call.buffer(0), m, 0}, queue);
+  halves_of_columns(plan.w, AsTheyAre{call.buffer(1), n, 0}, queue);
+  multiply<false>(plan.product, queue,
+                 StoreTile<AsItIs>{{call.buffer(2), n, 0}, scales_of(plan.x, plan.w), {}});
+  return queue.end();
 }
 // EVOLVE-BLOCK-END
 }  // namespace
