@@ -40,6 +40,10 @@ std::string arch_number(std::string_view arch) {
 
 }  // namespace
 
+std::string Cascade::lock_file(const Machine& machine, const std::string& what) {
+  return machine.lock_folder.empty() ? "" : machine.lock_folder + "/sculler-" + what + ".lock";
+}
+
 Verdict Cascade::run(const Job& job) {
   Context c{.job = job};
   Verdict& v = c.v;
@@ -230,8 +234,8 @@ RunResult Cascade::launch(Context& c, const RunPlan& plan, Stage stage,
   }
   const bool cuda = plan.target == Target::kCuda;
   std::optional<Gate::Pass> pass;
-  if (cuda) {
-    pass.emplace(device_, Gate::Kind::kCheck);
+  if (plan.target != Target::kEmu) {
+    pass.emplace(gate_of(plan.target), Gate::Kind::kCheck);
     c.waited_ms += pass->waited_ms();
   }
   auto outcome = run_group(launcher_, *spec, timeout_ms, cuda ? 3000 : 1000);

@@ -57,6 +57,7 @@ struct Machine {
   bool weak_checker = false;           // jobs may ask for one (eval/weaken.h)
   ExternalHost* external = nullptr;    // null: adapters are not started
   int gpu_checks = 1;                  // checks that share the GPUs at once; timings never do
+  std::string lock_folder{};           // where evaluators of the machine take turns; empty: not
 };
 
 class Cascade {
@@ -68,7 +69,8 @@ class Cascade {
         artifacts_(compiler, toolchain, std::move(share)),
         launcher_(launcher),
         machine_(machine),
-        device_(machine.gpu_checks) {}
+        device_(machine.gpu_checks, lock_file(machine, "gpus")),
+        cores_(kMostChecks, lock_file(machine, "cores")) {}
 
   // Never fails: what goes wrong is INTERNAL with a message. Thread-safe.
   [[nodiscard]] Verdict run(const Job& job);
@@ -127,7 +129,11 @@ class Cascade {
   Artifacts artifacts_;
   Launcher& launcher_;
   const Machine& machine_;
-  Gate device_;
+  // Checks on cores are bounded by how many jobs run at once.
+  static constexpr int kMostChecks = 1 << 20;
+  static std::string lock_file(const Machine& machine, const std::string& what);
+  Gate& gate_of(Target target) { return target == Target::kCpu ? cores_ : device_; }
+  Gate device_, cores_;
 };
 
 }  // namespace sculler::eval

@@ -115,7 +115,7 @@ bool Cascade::bench(Context& c) {
   }
   BenchOutcome outcome;
   {
-    const Gate::Pass pass(device_, Gate::Kind::kTiming);
+    const Gate::Pass pass(gate_of(c.job.target), Gate::Kind::kTiming);
     c.waited_ms += pass.waited_ms();
     const bool gpus = c.job.target == Target::kCuda;
     ClockReading before, after;

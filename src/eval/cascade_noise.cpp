@@ -46,7 +46,7 @@ NoiseReport Cascade::noise(const Job& job, const NoisePlan& plan, const NoisePro
   // `n` comparisons of `mine` with `other`, a fresh pair of groups every `per_pair`.
   const auto series = [&](const std::string& kind, const std::string& program,
                           const std::string& mine, const std::string& other, int n, int per_pair) {
-    const Gate::Pass pass(device_, Gate::Kind::kTiming);
+    const Gate::Pass pass(gate_of(job.target), Gate::Kind::kTiming);
     for (int done = 0; done < n;) {
       LiveBench live(launcher_, bench);
       const auto start = std::chrono::steady_clock::now();

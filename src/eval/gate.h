@@ -1,11 +1,15 @@
-// GPU work of one machine, first come first served: timings alone, checks several at once.
+// Work on a machine's GPUs or cores, first come first served: timings alone, checks several at once; other
+// processes of the machine take part by a file.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <utility>
 
+#include "eval/machine_lock.h"
 #include "eval/stopwatch.h"
 
 namespace sculler::eval {
@@ -15,16 +19,24 @@ class Gate {
   enum class Kind { kCheck, kTiming };
 
   // `checks`: how many checks run at once; a timing always runs alone.
-  explicit Gate(int checks) : checks_(checks < 1 ? 1 : checks) {}
+  // `file`: of the machine's lock (machine_lock.h); empty: this process is alone.
+  explicit Gate(int checks, std::string file = {})
+      : checks_(checks < 1 ? 1 : checks), file_(std::move(file)) {}
 
   class Pass {
    public:
     Pass(Gate& gate, Kind kind) : gate_(gate), kind_(kind) {
       const auto asked = std::chrono::steady_clock::now();
       gate_.enter(kind_);
+      const auto lock_kind =
+          kind_ == Kind::kTiming ? MachineLock::Kind::kAlone : MachineLock::Kind::kShared;
+      lock_ = MachineLock::take(gate_.file_, lock_kind, kMostMs);
       waited_ms_ = ms_since(asked);
     }
-    ~Pass() { gate_.leave(kind_); }
+    ~Pass() {
+      lock_ = {};
+      gate_.leave(kind_);
+    }
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
     [[nodiscard]] double waited_ms() const { return waited_ms_; }
@@ -32,10 +44,14 @@ class Gate {
    private:
     Gate& gate_;
     Kind kind_;
+    MachineLock lock_;
     double waited_ms_ = 0;
   };
 
  private:
+  // Another process that holds on for longer is stopped, or lost: work goes on beside it.
+  static constexpr int64_t kMostMs = 3'600'000;
+
   // Whoever came first waits at the head of the queue, so that a stream of checks cannot keep a
   // timing out.
   void enter(Kind kind) {
@@ -63,6 +79,7 @@ class Gate {
   std::condition_variable changed_;
   uint64_t next_ = 0, serving_ = 0;
   int checks_, running_ = 0;
+  std::string file_;
   bool timing_ = false;
 };
 

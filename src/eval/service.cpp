@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "eval/machine_lock.h"
 
 namespace sculler::eval {
 namespace {
@@ -199,6 +200,7 @@ Result<std::unique_ptr<Service>> Service::make(const Options& options) {
   s->scratch = std::move(*scratch);
   s->machine.weak_checker = options.weak_checker;
   s->machine.gpu_checks = options.gpu_checks;
+  s->machine.lock_folder = MachineLock::folder();
   s->machine.containment = containment_name(s->sandbox.level());
   s->machine.containment_why = s->sandbox.why();
   s->machine.dropins = dropin_libraries(s->installation);
