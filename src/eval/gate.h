@@ -1,5 +1,5 @@
-// Work on a machine's GPUs or cores, first come first served: timings alone, checks several at once; other
-// processes of the machine take part by a file.
+// Work on a machine's GPUs or cores, first come first served: timings alone, checks several at
+// once; other processes of the machine take part by a file.
 #pragma once
 
 #include <chrono>

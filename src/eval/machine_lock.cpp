@@ -19,7 +19,7 @@ constexpr off_t kNext = 0, kWork = 1;
 
 // Locks of an open file description: not lost when another descriptor of the file is closed.
 bool set(int fd, short type, off_t byte) {
-  struct flock lock {};
+  struct flock lock{};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = byte;
@@ -54,9 +54,8 @@ MachineLock MachineLock::take(const std::string& file, Kind kind, int64_t most_m
   const int fd = open_lock(file);
   if (fd < 0) return lock;
   const auto start = std::chrono::steady_clock::now();
-  const bool mine =
-      wait_for(fd, F_WRLCK, kNext, start, most_ms) &&
-      wait_for(fd, kind == Kind::kAlone ? F_WRLCK : F_RDLCK, kWork, start, most_ms);
+  const bool mine = wait_for(fd, F_WRLCK, kNext, start, most_ms) &&
+                    wait_for(fd, kind == Kind::kAlone ? F_WRLCK : F_RDLCK, kWork, start, most_ms);
   set(fd, F_UNLCK, kNext);
   if (mine) lock.fd_ = fd;
   else ::close(fd);

@@ -1,4 +1,5 @@
-// Evaluators of one machine take turns, across processes: a timing runs alone, checks run side by side.
+// Evaluators of one machine take turns, across processes: a timing runs alone, checks run side by
+// side.
 #pragma once
 
 #include <cstdint>

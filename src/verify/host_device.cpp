@@ -5,61 +5,115 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
 
+#include "base/parallel.h"
+#include "verify/generate.h"
 #include "verify/socket_ranks.h"
 
 namespace sculler::verify {
 
+namespace {
+// Elements that one thread takes at a time: results depend on this alone, not on the threads.
+constexpr uint64_t kPiece = uint64_t{1} << 18;
+// And that are generated at a time.
+constexpr uint64_t kWords = 2048;
+}  // namespace
+
 void fill_host(const BufferSpec& b, uint64_t key, void* data) {
-  for (uint64_t i = 0; i < b.elements; ++i)
-    sculler_store_bits(data, i, b.dtype,
-                       sculler_element(key, i, b.row_elements, b.family, b.dtype));
+  for_pieces(b.elements, kPiece, [&](uint64_t, uint64_t begin, uint64_t end) {
+    std::array<uint32_t, kWords> words;
+    for (uint64_t at = begin; at < end; at += kWords) {
+      const uint64_t n = std::min(end - at, kWords);
+      generate(b, key, at, at + n, words.data());
+      for (uint64_t i = 0; i < n; ++i) sculler_store_bits(data, at + i, b.dtype, words[i]);
+    }
+  });
 }
 
 void poison_host(const BufferSpec& b, void* data) {
   const uint32_t bits = sculler_poison(b.dtype);
-  for (uint64_t i = 0; i < b.elements; ++i) sculler_store_bits(data, i, b.dtype, bits);
+  for_pieces(b.elements, kPiece, [&](uint64_t, uint64_t begin, uint64_t end) {
+    for (uint64_t i = begin; i < end; ++i) sculler_store_bits(data, i, b.dtype, bits);
+  });
 }
 
 uint64_t changed_host(const BufferSpec& b, uint64_t key, const void* data) {
-  uint64_t changed = 0;
-  for (uint64_t i = 0; i < b.elements; ++i) {
-    if (sculler_load_bits(data, i, b.dtype) !=
-        sculler_element(key, i, b.row_elements, b.family, b.dtype))
-      ++changed;
-  }
+  std::atomic<uint64_t> changed{0};
+  for_pieces(b.elements, kPiece, [&](uint64_t, uint64_t begin, uint64_t end) {
+    std::array<uint32_t, kWords> words;
+    uint64_t mine = 0;
+    for (uint64_t at = begin; at < end; at += kWords) {
+      const uint64_t n = std::min(end - at, kWords);
+      generate(b, key, at, at + n, words.data());
+      for (uint64_t i = 0; i < n; ++i)
+        mine += sculler_load_bits(data, at + i, b.dtype) != words[i] ? 1 : 0;
+    }
+    changed += mine;
+  });
   return changed;
 }
+
+namespace {
+
+// What a piece tells of a buffer, and all pieces in order.
+struct Piece {
+  uint64_t unwritten = 0, bad = 0;
+  int64_t first_unwritten = -1, first_bad = -1, worst = -1;
+  double squares = 0, max_abs = 0;
+  bool finite = true;
+};
+
+}  // namespace
 
 Comparison compare_host(const BufferSpec& b, const void* data, const ExpectedBuffer& expected,
                         const Tolerance& tolerance) {
   Comparison c;
   c.cap = std::max(tolerance.max_abs, expected.peak * sculler_peak_fraction(b.dtype));
   const uint32_t poison = sculler_poison(b.dtype);
-  for (uint64_t i = b.elements; i-- > 0;) {
-    if (sculler_load_bits(data, i, b.dtype) != poison) continue;
-    ++c.unwritten;
-    c.first_unwritten = static_cast<int64_t>(i);
-  }
+  const uint64_t count = pieces_of(b.elements, kPiece);
+  std::vector<Piece> pieces(count);
+  // From the end: a thread that still writes is seen.
+  for_pieces(b.elements, kPiece, [&](uint64_t index, uint64_t, uint64_t) {
+    Piece& p = pieces[count - 1 - index];
+    const uint64_t begin = (count - 1 - index) * kPiece, end = std::min(b.elements, begin + kPiece);
+    for (uint64_t i = end; i-- > begin;) {
+      if (sculler_load_bits(data, i, b.dtype) != poison) continue;
+      ++p.unwritten;
+      p.first_unwritten = static_cast<int64_t>(i);
+    }
+  });
+  for_pieces(b.elements, kPiece, [&](uint64_t index, uint64_t begin, uint64_t end) {
+    Piece& p = pieces[index];
+    for (uint64_t i = begin; i < end; ++i) {
+      const double error = std::abs(
+          sculler_bits_value(sculler_load_bits(data, i, b.dtype), b.dtype) - expected.values[i]);
+      if (!(error <= std::numeric_limits<double>::max())) p.finite = false;
+      else {
+        p.squares += error * error;
+        if (p.worst < 0 || error > p.max_abs) p.worst = static_cast<int64_t>(i);
+        p.max_abs = std::max(p.max_abs, error);
+      }
+      if (!(error <= c.cap) && p.bad++ == 0) p.first_bad = static_cast<int64_t>(i);
+    }
+  });
   double squares = 0;
   bool finite = true;
-  for (uint64_t i = 0; i < b.elements; ++i) {
-    const double error = std::abs(sculler_bits_value(sculler_load_bits(data, i, b.dtype), b.dtype) -
-                                  expected.values[i]);
-    if (!(error <= std::numeric_limits<double>::max())) finite = false;
-    else {
-      squares += error * error;
-      if (c.worst < 0 || error > c.max_abs) c.worst = static_cast<int64_t>(i);
-      c.max_abs = std::max(c.max_abs, error);
-    }
-    if (!(error <= c.cap)) {
-      if (c.bad++ == 0) c.first_bad = static_cast<int64_t>(i);
-    }
+  for (const Piece& p : pieces) {
+    if (c.unwritten == 0 && p.unwritten != 0) c.first_unwritten = p.first_unwritten;
+    if (c.bad == 0 && p.bad != 0) c.first_bad = p.first_bad;
+    if (p.worst >= 0 && (c.worst < 0 || p.max_abs > c.max_abs)) c.worst = p.worst;
+    c.unwritten += p.unwritten;
+    c.bad += p.bad;
+    c.max_abs = std::max(c.max_abs, p.max_abs);
+    squares += p.squares;
+    finite = finite && p.finite;
   }
   if (!finite) {
     c.relative_l2 = c.max_abs = std::numeric_limits<double>::infinity();
@@ -149,13 +203,13 @@ Result<Comparison> HostDevice::repeat(int rank, int set, int other, int buffer, 
   if (!expected) return fail(expected.error());
   const BufferSpec& b = job_.buffers.at(static_cast<std::size_t>(buffer));
   // The scale of the expectation, the values of the other run.
-  ExpectedBuffer first;
-  first.peak = (*expected)->peak;
-  first.norm = (*expected)->norm;
-  first.values.resize(b.elements);
+  std::vector<double> values(b.elements);
   const void* data = at(rank, other, buffer);
   for (uint64_t i = 0; i < b.elements; ++i)
-    first.values[i] = sculler_bits_value(sculler_load_bits(data, i, b.dtype), b.dtype);
+    values[i] = sculler_bits_value(sculler_load_bits(data, i, b.dtype), b.dtype);
+  ExpectedBuffer first(std::move(values));
+  first.peak = (*expected)->peak;
+  first.norm = (*expected)->norm;
   return compare_host(b, at(rank, set, buffer), first, job_.tolerance);
 }
 

@@ -1,6 +1,10 @@
 #include "verify/reference.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +12,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/parallel.h"
 #include "base/sha256.h"
 
 namespace sculler::verify {
@@ -15,18 +20,30 @@ namespace {
 
 constexpr uint64_t kCacheMagic = 0x3130505845435353;  // "SSCEXP01"
 constexpr uint64_t kLargestCached = uint64_t{1} << 28;
+constexpr uint64_t kMostKept = uint64_t{1} << 32;
+constexpr uint64_t kHead = 8 + 64;  // magic, checksum; then the values of each output in order
+constexpr uint64_t kPiece = uint64_t{1} << 18;
 
 bool is_input(const BufferSpec& b) { return b.role == Role::kInput || b.role == Role::kInOut; }
 bool is_output(const BufferSpec& b) { return b.role == Role::kOutput || b.role == Role::kInOut; }
 
+// Sums by piece, added in order: the same whatever the number of threads.
 void summarize(ExpectedBuffer& e) {
-  double sum = 0;
-  for (const double v : e.values) {
-    if (!std::isfinite(v)) continue;
-    e.peak = std::max(e.peak, std::abs(v));
-    sum += v * v;
+  std::vector<std::pair<double, double>> parts(pieces_of(e.values.size(), kPiece));
+  for_pieces(e.values.size(), kPiece, [&](uint64_t index, uint64_t begin, uint64_t end) {
+    auto& [peak, sum] = parts[index];
+    for (const double v : e.values.subspan(begin, end - begin)) {
+      if (!std::isfinite(v)) continue;
+      peak = std::max(peak, std::abs(v));
+      sum += v * v;
+    }
+  });
+  double squares = 0;
+  for (const auto& [peak, sum] : parts) {
+    e.peak = std::max(e.peak, peak);
+    squares += sum;
   }
-  e.norm = std::sqrt(sum);
+  e.norm = std::sqrt(squares);
 }
 
 }  // namespace
@@ -35,6 +52,27 @@ double relative_l2(double error_squares, double expected_norm, uint64_t elements
   const double floor =
       std::sqrt(static_cast<double>(elements)) * (dtype == SCULLER_F16 ? 6.2e-5 : 1.2e-38);
   return std::sqrt(error_squares) / std::max(expected_norm, floor);
+}
+
+CachedFile CachedFile::map(const std::string& path, uint64_t bytes) {
+  CachedFile file;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return file;
+  struct stat info{};
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+      static_cast<uint64_t>(info.st_size) == bytes) {
+    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    if (data != MAP_FAILED) {
+      file.data_ = data;
+      file.bytes_ = bytes;
+    }
+  }
+  ::close(fd);
+  return file;
+}
+
+CachedFile::~CachedFile() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
 }
 
 uint64_t input_key(const JobSpec& job, int rank, int buffer, int content) {
@@ -130,18 +168,18 @@ Status Reference::compute(int content, int rank) {
   std::vector<const void*> in;
   for (const auto& data : inputs(content)) in.push_back(data.data());
   std::vector<std::pair<int, ExpectedBuffer>> made;
-  std::vector<void*> out;
   for (std::size_t b = 0; b < job_.buffers.size(); ++b) {
     if (!is_output(job_.buffers[b])) continue;
-    made.emplace_back(static_cast<int>(b), ExpectedBuffer{});
     // What the reference leaves out stays NaN and fails every comparison.
-    made.back().second.values.assign(job_.buffers[b].elements, std::nan(""));
+    made.emplace_back(static_cast<int>(b),
+                      ExpectedBuffer(std::vector<double>(job_.buffers[b].elements, std::nan(""))));
   }
   int64_t n_rows = 0;
+  std::vector<void*> out;
   for (auto& [b, e] : made) {
     const BufferSpec& spec = job_.buffers[static_cast<std::size_t>(b)];
     n_rows = std::max(n_rows, static_cast<int64_t>(spec.elements / spec.row_elements));
-    out.push_back(e.values.data());
+    out.push_back(e.own.data());
   }
   const int code =
       function_(&job_.problem, job_.n_ranks, rank, in.data(), out.data(), nullptr, n_rows);
@@ -162,28 +200,33 @@ std::string Reference::cache_path(int content, int rank) const {
 
 bool Reference::load_cached(int content, int rank) {
   if (job_.expected_cache.empty()) return false;
-  auto text = real_files().read(cache_path(content, rank), kLargestCached + (1 << 16));
-  if (!text) return false;
-  // magic, checksum, values of each output in order
   uint64_t total = 0;
   for (const BufferSpec& b : job_.buffers)
     if (is_output(b)) total += b.elements;
-  if (text->size() != 8 + 64 + total * sizeof(double)) return false;
+  Kept kept;
+  kept.file = CachedFile::map(cache_path(content, rank), kHead + total * sizeof(double));
+  if (kept.file.bytes() == 0) return false;
   uint64_t magic = 0;
-  std::memcpy(&magic, text->data(), 8);
-  const std::string_view body(text->data() + 72, total * sizeof(double));
-  if (magic != kCacheMagic || sha256_hex(body) != std::string_view(text->data() + 8, 64))
+  std::memcpy(&magic, kept.file.data(), 8);
+  const std::string_view body(kept.file.data() + kHead, total * sizeof(double));
+  if (magic != kCacheMagic || sha256_hex(body) != std::string_view(kept.file.data() + 8, 64))
     return false;
-  const char* from = body.data();
+  // A mapping begins a page, the head is a multiple of eight bytes.
+  const auto* from = reinterpret_cast<const double*>(body.data());
   for (std::size_t b = 0; b < job_.buffers.size(); ++b) {
     if (!is_output(job_.buffers[b])) continue;
     ExpectedBuffer e;
-    e.values.resize(job_.buffers[b].elements);
-    std::memcpy(e.values.data(), from, e.values.size() * sizeof(double));
-    from += e.values.size() * sizeof(double);
+    e.values = {from, job_.buffers[b].elements};
+    from += e.values.size();
     summarize(e);
-    held_.insert_or_assign({rank, static_cast<int>(b)}, std::move(e));
+    kept.buffers.insert_or_assign(static_cast<int>(b), std::move(e));
   }
+  if (kept_bytes_ + kept.file.bytes() > kMostKept) {
+    kept_.clear();
+    kept_bytes_ = 0;
+  }
+  kept_bytes_ += kept.file.bytes();
+  kept_.insert_or_assign({content, rank}, std::move(kept));
   return true;
 }
 
@@ -216,17 +259,24 @@ Result<const ExpectedBuffer*> Reference::expected(int content, int rank, int buf
   for (const BufferSpec& b : job_.buffers)
     if (is_output(b) && !b.replicated) replicated = false;
   const int source = replicated ? 0 : rank;
-  auto it = held_.find({source, buffer});
-  if (it == held_.end()) {
-    if (!load_cached(content, source)) {
-      if (auto done = compute(content, source); !done) return fail(done.error());
-      save_cached(content, source);
+  const auto find = [&]() -> const ExpectedBuffer* {
+    if (const auto file = kept_.find({content, source}); file != kept_.end()) {
+      const auto it = file->second.buffers.find(buffer);
+      return it == file->second.buffers.end() ? nullptr : &it->second;
     }
-    it = held_.find({source, buffer});
+    const auto it = held_.find({source, buffer});
+    return it == held_.end() ? nullptr : &it->second;
+  };
+  const ExpectedBuffer* found = find();
+  if (found == nullptr && load_cached(content, source)) found = find();
+  if (found == nullptr) {
+    if (auto done = compute(content, source); !done) return fail(done.error());
+    save_cached(content, source);
+    found = find();
   }
-  if (it == held_.end())
+  if (found == nullptr)
     return fail(ErrorCode::kInternal, "no expected values of buffer " + std::to_string(buffer));
-  return &it->second;
+  return found;
 }
 
 }  // namespace sculler::verify

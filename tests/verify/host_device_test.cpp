@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "support/temp_folder.h"
 #include "verify/fake_ranks.h"
+#include "verify/generate.h"
 
 namespace sculler::verify {
 namespace {
@@ -29,11 +30,28 @@ BufferSpec vector_of(uint64_t n, uint32_t dtype = SCULLER_F32) {
 }
 
 ExpectedBuffer ones(uint64_t n) {
-  ExpectedBuffer e;
-  e.values.assign(n, 1.0);
+  ExpectedBuffer e(std::vector<double>(n, 1.0));
   e.peak = 1;
   e.norm = std::sqrt(static_cast<double>(n));
   return e;
+}
+
+// The loops by vectors, from the middle of a buffer.
+TEST(Generate, GivesTheBitsOfFill) {
+  for (const uint32_t dtype : {SCULLER_F32, SCULLER_F16, SCULLER_BF16, SCULLER_I32}) {
+    for (uint32_t family = SCULLER_NORMAL; family <= SCULLER_INTEGERS; ++family) {
+      for (const uint32_t bits : {0U, uint32_t{SCULLER_POSITIVE}, 50U << SCULLER_SCALE_SHIFT}) {
+        BufferSpec b = vector_of(2000, dtype);
+        b.family = family | bits;
+        b.row_elements = 37;
+        std::vector<uint32_t> words(1000);
+        generate(b, 11, 123, 1123, words.data());
+        for (uint64_t i = 0; i < words.size(); ++i)
+          ASSERT_EQ(words[i], sculler_element(11, 123 + i, 37, b.family, dtype))
+              << dtype << " " << b.family << " " << i;
+      }
+    }
+  }
 }
 
 TEST(Compare, ExactPasses) {
@@ -57,6 +75,29 @@ TEST(Compare, OneWrongElementIsFoundWhereverItIs) {
   }
 }
 
+// Several threads' pieces: the first of all is told, whoever found it first.
+TEST(Compare, LongBuffersAreTheSumOfTheirPieces) {
+  constexpr uint64_t kElements = 1'000'003;
+  const BufferSpec b = vector_of(kElements);
+  std::vector<float> data(kElements, 1.0f);
+  for (const std::size_t at : {400'000, 700'000, 1'000'002}) data[at] = 1.25f;
+  data[900'000] = 1.5f;
+  const Comparison c = compare_host(b, data.data(), ones(kElements), {1, 0.125});
+  EXPECT_EQ(c.bad, 4u);
+  EXPECT_EQ(c.first_bad, 400'000);
+  EXPECT_EQ(c.worst, 900'000);
+  EXPECT_DOUBLE_EQ(c.relative_l2, std::sqrt((3 * 0.0625 + 0.25) / kElements));
+  fill_host(b, 7, data.data());
+  EXPECT_EQ(changed_host(b, 7, data.data()), 0u);
+  data[1] += 1, data[999'999] += 1;
+  EXPECT_EQ(changed_host(b, 7, data.data()), 2u);
+  poison_host(b, data.data());
+  data[0] = data[500'000] = 1.0f;
+  const Comparison poisoned = compare_host(b, data.data(), ones(kElements), {1, 1});
+  EXPECT_EQ(poisoned.unwritten, kElements - 2);
+  EXPECT_EQ(poisoned.first_unwritten, 1);
+}
+
 TEST(Compare, NanInfinityAndPoisonFail) {
   const BufferSpec b = vector_of(10);
   for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
@@ -78,15 +119,14 @@ TEST(Compare, NanInfinityAndPoisonFail) {
 TEST(Compare, ReferenceThatLeavesARowOutFails) {
   const BufferSpec b = vector_of(10);
   ExpectedBuffer e = ones(10);
-  e.values[9] = std::nan("");
+  e.own[9] = std::nan("");
   const std::vector<float> data(10, 1.0f);
   EXPECT_FALSE(compare_host(b, data.data(), e, {1e30, 1e30}).passes({1e30, 1e30}));
 }
 
 TEST(Compare, CapGrowsWithThePeak) {
   const BufferSpec b = vector_of(4, SCULLER_BF16);
-  ExpectedBuffer e;
-  e.values = {1000, 1, 1, 1};
+  ExpectedBuffer e({1000, 1, 1, 1});
   e.peak = 1000;
   e.norm = 1000;
   const std::vector<uint16_t> data = {sculler_to_bf16(1004.0f), sculler_to_bf16(1.0f),

@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(kWarps * 32)
       for (int i = 0; i < steps; ++i) {
         const float step = __shfl_sync(0xffffffffu, own_delta, i),
                     in = __shfl_sync(0xffffffffu, own_u, i);
-        h = expf(step * decay) * h + (mine ? step * in * b[s * m + i0 + i] : 0.0f);
+        // 1 + expm1f: expf's bias, 1e-8, adds up over thousands of factors near 1.
+        h = (1.0f + expm1f(step * decay)) * h + (mine ? step * in * b[s * m + i0 + i] : 0.0f);
         float sum = mine ? c[s * m + i0 + i] * h : 0.0f;
         for (int far = 16; far > 0; far /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, far);
         if (lane == i) result = sum;
