@@ -14,10 +14,11 @@
 
 namespace sculler::cli {
 std::vector<std::pair<std::string, std::string>> evaluator_environment() {
-  auto env = env_subset({"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME",
-                         "XDG_DATA_HOME", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH",
-                         "SCULLER_HOME", "SCULLER_CUDA_HOME", "SCULLER_NCCL_HOME",
-                         "SCULLER_CUTLASS_HOME", "SCULLER_PREFIX", "SCULLER_HOLD"});
+  auto env =
+      env_subset({"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME",
+                  "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "SCULLER_HOME",
+                  "SCULLER_CUDA_HOME", "SCULLER_NCCL_HOME", "SCULLER_CUTLASS_HOME",
+                  "SCULLER_PREFIX", "SCULLER_HOLD", "SCULLER_LOCK_FOLDER"});
   for (const char* name :
        {"NCCL_NVLS_ENABLE", "NVSHMEM_DISABLE_NVLS", "TORCH_SYMM_MEM_DISABLE_MULTICAST"}) {
     env.emplace_back(name, std::string_view(name) == "NCCL_NVLS_ENABLE" ? "0" : "1");

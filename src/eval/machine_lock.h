@@ -25,7 +25,8 @@ class MachineLock {
   ~MachineLock();
   [[nodiscard]] bool held() const { return fd_ >= 0; }
 
-  // Where such files lie on this machine: a folder that all users share.
+  // Where such files lie on this machine: a folder that all users share, or the environment's
+  // SCULLER_LOCK_FOLDER; empty: nobody takes turns.
   [[nodiscard]] static std::string folder();
 
  private:
