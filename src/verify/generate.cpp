@@ -33,7 +33,7 @@ using Words = void (*)(uint64_t, uint64_t, uint64_t, uint32_t, uint32_t*);
 SCULLER_WORDS(plain, )
 #if defined(__x86_64__)
 SCULLER_WORDS(avx2, __attribute__((target("avx2"))))
-SCULLER_WORDS(avx512, __attribute__((target("avx512f,avx512dq,prefer-vector-width=512"))))
+SCULLER_WORDS(avx512, __attribute__((target("avx512f,avx512dq"))))
 #endif
 #undef SCULLER_WORDS
 
