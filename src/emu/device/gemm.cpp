@@ -250,6 +250,7 @@ Outcome Machine::gemm(Host host, const GemmRequest& g) {
   record.hbm_bytes =
       batch * (product(g.m, g.k) * bytes_of(g.a_type) + product(g.k, g.n) * bytes_of(g.b_type) +
                product(g.m, g.n) * bytes_of(g.c_type) * (g.beta != 0 ? 2u : 1u));
+  record.float32 = g.a_type == CudaType::kR32F;
   record.mnk = {g.m, g.n, g.k};
   const int code = impl_->enqueue(host, stream, GemmWork{g}, record);
   return {code == 0 ? kCublasSuccess : kCublasExecutionFailed, 0};

@@ -55,9 +55,10 @@ struct TraceOp {
   uint32_t grid = UINT32_MAX;     // in Trace::grids, kernels
   uint32_t meeting = UINT32_MAX;  // collectives that ran together have the same number
   uint32_t first_call = 0, n_calls = 0;  // in Trace::calls, collectives: the calls of a group
-  uint64_t bytes = 0;  // copies, memsets: moved. Collectives: what this rank receives from peers
-                       // (or sends, the larger)
-  uint64_t flops = 0;  // gemm
+  uint64_t bytes = 0;    // copies, memsets: moved. Collectives: what this rank receives from peers
+                         // (or sends, the larger)
+  uint64_t flops = 0;    // gemm
+  bool float32 = false;  // gemm: factors of float32, multiplied as such
   uint64_t hbm_bytes = 0;        // gemm, copies: read + written in own memory
   std::array<int64_t, 3> mnk{};  // gemm
   int16_t peer = -1;             // copies over the link: the other rank

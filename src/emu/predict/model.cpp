@@ -158,7 +158,8 @@ Demand demand(const Trace& trace, const TraceOp& op, double instructions, const 
       out.host = rates.host.gemm;
       out.fixed = rates.gemm_start;
       out.sms = rates.sms;
-      const double flops = static_cast<double>(op.flops) * growth.flops / rates.gemm;
+      const double flops = static_cast<double>(op.flops) * growth.flops /
+                           (op.float32 ? rates.gemm_float32 : rates.gemm);
       const double memory =
           std::min(
               static_cast<double>(op.hbm_bytes) * growth.hbm,

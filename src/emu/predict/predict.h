@@ -24,7 +24,7 @@ struct Rates {
   double fp32 = 0;
   double issue = 0;                    // warp instructions/s, all SMs
   double shared = 0, l2 = 0, hbm = 0;  // bytes/s, all SMs
-  double gemm = 0, gemm_start = 0;
+  double gemm = 0, gemm_float32 = 0, gemm_start = 0;
   double link = 0, store = 0, load = 0, copy = 0, local_copy = 0, host_copy = 0;
   double store_sms = 0;
   double copy_interference = 0;

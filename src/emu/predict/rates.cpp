@@ -75,6 +75,10 @@ Result<Hardware> hardware_of(task::Profile profile) {
   r.l2 = get("measured.l2_gbs", 1e9);
   r.hbm = get("measured.hbm_gbs", 1e9);
   r.gemm = get("measured.gemm_tflops", 1e12);
+  // Profiles from before kernels in float32 were predicted do not have it.
+  r.gemm_float32 = out.profile.number("measured.gemm_f32_tflops")
+                       ? get("measured.gemm_f32_tflops", 1e12)
+                       : r.fp32;
   r.gemm_start = get("measured.gemm_start_us", 1e-6);
   r.link = get("measured.link_gbs", 1e9);
   r.store = get("measured.store_gbs", 1e9);

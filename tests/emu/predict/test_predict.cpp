@@ -256,6 +256,15 @@ TEST_F(PredictTest, AKernelThatMeetsWaitsForTheSlowerRank) {
   EXPECT_NEAR(both.per_rank_us[0], both.per_rank_us[1], 1.0);
 }
 
+TEST_F(PredictTest, ProductsOfFloat32RunAtTheirOwnRate) {
+  const Size size = kMeasured[0].size;
+  TraceBuilder b(2, kEmulated);
+  for (int r = 0; r < 2; ++r) b.gemm(r, 1, 1);
+  const double half = us(b.trace, size);
+  for (TraceOp& op : b.trace.ops) op.float32 = true;
+  EXPECT_GT(us(b.trace, size), 10 * half);
+}
+
 TEST_F(PredictTest, TheHarnessBarrierIsLeftOut) {
   // What the job mode leaves: the mark, the barrier, the host's wait, the iteration, the closing
   // wait.
