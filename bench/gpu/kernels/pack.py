@@ -47,12 +47,28 @@ def usual(files):
     return {name: re.search(rf"#define {name} (\S+)", text)[1] for name, _ in TUNABLE.findall(text)}
 
 
-def microseconds(task, size):
-    """A guess that orders the jobs."""
+def dims_of(task, size):
+    """The dims of a size of a task, by name."""
     dims = {}
     for dim in task["dims"]:
         value = task["sizes"][size][dim]
         dims[dim] = value if isinstance(value, int) else eval(value, {}, {"R": 1, **dims})
+    return dims
+
+
+def chosen(parser, wanted):
+    """The kernels with these names that run on a GPU, all of those where there are no names."""
+    known = sorted(path.parent.name for path in KERNELS.glob("*/task.toml"))
+    for name in wanted:
+        if name not in known:
+            parser.error(f"there is no kernel {name}; there are {', '.join(known)}")
+    return [name for name in wanted or known
+            if "cuda" in tomllib.loads((KERNELS / name / "task.toml").read_text())["targets"]]
+
+
+def microseconds(task, size):
+    """A guess that orders the jobs."""
+    dims = dims_of(task, size)
     work = {key: eval(value, {}, dims) for key, value in task["work"].items() if isinstance(value, str)}
     return max(work.get("flops", 0) / 60e6, work.get("flops_vec", 0) / 30e6, work["hbm_bytes"] / 3e6)
 
@@ -68,16 +84,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--variants", action="store_true", help="further values of tunables too, measured alone")
     a = parser.parse_args()
-    wanted = [name for name in a.kernels.split(",") if name]
-    known = sorted(path.parent.name for path in KERNELS.glob("*/task.toml"))
-    for name in wanted:
-        if name not in known:
-            parser.error(f"there is no kernel {name}; there are {', '.join(known)}")
     jobs = []
-    for name in wanted or known:
+    for name in chosen(parser, [name for name in a.kernels.split(",") if name]):
         task = tomllib.loads((KERNELS / name / "task.toml").read_text())
-        if "cuda" not in task["targets"]:
-            continue
         cost = microseconds(task, a.size)
         for seed in (path for path in task["files"]["seeds"] if path.endswith(".cu")):
             files = files_of(KERNELS / name / seed)
