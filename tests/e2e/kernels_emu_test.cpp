@@ -187,11 +187,14 @@ TEST(KernelsEmu, SeedsPassTheStressStageAndThreeOfBfloat16DoNot) {
                 {"halves", job("matmul", bundle("matmul", "seeds/halves.cu"), stress)},
                 {"bfloat16", job("matmul", bf16, stress)},
                 {"flash", job("gqa_full", bundle("gqa_full", "seeds/flash.cu"), stress)},
-                {"halves", job("gqa_full", bundle("gqa_full", "seeds/halves.cu"), stress)}});
+                {"halves", job("gqa_full", bundle("gqa_full", "seeds/halves.cu"), stress)},
+                {"softmax", job("bmm_softmax", bundle("bmm_softmax", "seeds/halves.cu"), stress)}});
   EXPECT_EQ(seen.at("split"), "PASSED");
   EXPECT_EQ(seen.at("halves"), "PASSED");
+  EXPECT_EQ(seen.at("softmax"), "PASSED");
   EXPECT_EQ(seen.at("flash"), "PASSED");
   EXPECT_EQ(seen.at("halves"), "PASSED");
+  EXPECT_EQ(seen.at("softmax"), "PASSED");
   EXPECT_EQ(seen.at("bfloat16").substr(0, 10), "INCORRECT:") << seen.at("bfloat16");
 }
 

@@ -17,7 +17,8 @@ HEADING = re.compile(r"// sculler:file (\S+)(?: from (\S+))?\s*$")
 TUNABLE = re.compile(r"// sculler:tune (\w+) in \{([^}]*)\}")
 # What is measured of a seed beside its usual values where --variants asks for it.
 VARIANTS = {"halves": [{"CLUSTER": "1"}, {"DEPTH": "2048"}, {"STAGES": "3"},
-                       {"TILE_N": "128", "STAGES": "6"}, {"TILE_N": "128", "STAGES": "3", "BLOCKS": "2"}],
+                       {"TILE_N": "128", "STAGES": "6"}, {"TILE_N": "128", "STAGES": "3", "BLOCKS": "2"}, {"TURNS": "0"}, {"SLOTS": "4"},
+                       {"TASKS": "2"}, {"TASKS": "8"}],
             "split": [{"PRODUCT": "0"}, {"STAGES": "2"}, {"STAGES": "4"}, {"TILE_K": "16", "STAGES": "4"},
                       {"TILE_M": "64", "TILE_N": "128"}],
             "flash": [{"KEYS": "64", "STAGES": "1"}, {"WARPS": "4"}],

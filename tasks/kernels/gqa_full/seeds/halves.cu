@@ -37,99 +37,58 @@ struct Heads {
   float scale;  // of scores, times log2 e
 };
 
-// Keys: two tiles of 64 keys a row of 64 depths each. Values: row c holds column c of 64 keys.
-__global__ void __launch_bounds__(256) split_tiles(Heads of) {
-  __shared__ float most_of[8];
+// Keys: two tiles of 64 keys, 64 depths each. Values: row c holds column c of 64 keys.
+__global__ void __launch_bounds__(kSplitThreads) split_tiles(Heads of) {
+  behind_previous();
   const bool values = blockIdx.z != 0;
   const int64_t group = blockIdx.y, first = static_cast<int64_t>(blockIdx.x) * kKeys,
-                next = of.kh * of.d;
+                next = of.kh * of.d, tile = group * of.tiles + blockIdx.x;
   const float* from = (values ? of.v : of.k) +
                       (group / of.kh * of.n * of.kh + group % of.kh) * of.d + first * next;
   const int keys = static_cast<int>(of.n - first < kKeys ? of.n - first : kKeys),
-            d = static_cast<int>(of.d);
+            d = static_cast<int>(of.d), thread = static_cast<int>(threadIdx.x);
+  if (values) {
+    const float scale = write_columns<kKeys>(from, next, d, keys, of.values + tile * kSlot);
+    if (thread == 0) of.value_scale[tile] = scale;
+    return;
+  }
   const bool wide = of.d % 4 == 0;
-  const int thread = static_cast<int>(threadIdx.x);
   float x[4][8];
-  float most = 0.0f;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int at = thread + i * 256;
-    if (values) {
-      const int column = at % kHead, key = at / kHead * 8;
+    const int key = thread / 16 + i * 16, column = thread % 16 * 8;
+    const float* const row = from + key * next + column;
 #pragma unroll
-      for (int e = 0; e < 8; ++e)
-        x[i][e] = column < d && key + e < keys ? from[(key + e) * next + column] : 0.0f;
-    } else {
-      const int key = at / (kHead / 8), column = at % (kHead / 8) * 8;
-      const float* const row = from + key * next + column;
-#pragma unroll
-      for (int e = 0; e < 8; e += 4) {
-        const bool there = key < keys && column + e < d;
-        if (wide) {
-          *reinterpret_cast<float4*>(&x[i][e]) =
-              there ? *reinterpret_cast<const float4*>(row + e) : make_float4(0, 0, 0, 0);
-        } else {
-#pragma unroll
-          for (int one = e; one < e + 4; ++one)
-            x[i][one] = key < keys && column + one < d ? row[one] : 0.0f;
-        }
+    for (int e = 0; e < 8; e += 4) {
+      float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      if (key < keys && column + e < d) {
+        if (wide) four = __ldg(reinterpret_cast<const float4*>(row + e));
+        else
+          four = make_float4(row[e], column + e + 1 < d ? row[e + 1] : 0.0f,
+                             column + e + 2 < d ? row[e + 2] : 0.0f,
+                             column + e + 3 < d ? row[e + 3] : 0.0f);
       }
+      x[i][e] = four.x, x[i][e + 1] = four.y, x[i][e + 2] = four.z, x[i][e + 3] = four.w;
     }
-#pragma unroll
-    for (int e = 0; e < 8; ++e) most = fmaxf(most, fabsf(x[i][e]));
   }
-  for (int far = 16; far > 0; far /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, far));
-  if (thread % 32 == 0) most_of[thread / 32] = most;
-  __syncthreads();
-#pragma unroll
-  for (float warp : most_of) most = fmaxf(most, warp);
-  const float2 scale = scales_of(__float_as_uint(most));
-  const int64_t tile = group * of.tiles + blockIdx.x;
-  if (thread == 0) (values ? of.value_scale : of.key_scale)[tile] = scale.y;
-  char* const to = (values ? of.values : of.keys) + tile * kSlot;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int at = thread + i * 256;
-    const int place = values ? piece_at(at % kHead, at / kHead)
-                             : at % 16 / 8 * kTileBytes + piece_at(at / 16, at % 8);
-    uint4 high, low;
-    uint32_t* const words[2] = {&high.x, &low.x};
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const HalfPairs both = split_f16(x[i][2 * e] * scale.x, x[i][2 * e + 1] * scale.x);
-      words[0][e] = both.high;
-      words[1][e] = both.low;
-    }
-    *reinterpret_cast<uint4*>(to + place) = high;
-    *reinterpret_cast<uint4*>(to + kPart + place) = low;
-  }
+  const float scale = write_tile(x, of.keys + tile * kSlot, kPart, [&](int i) {
+    return thread % 16 / 8 * kTileBytes + piece_at(thread / 16 + i * 16, thread % 8);
+  });
+  if (thread == 0) of.key_scale[tile] = scale;
 }
-
-// The places of the ring in their order.
-struct Place {
-  int slot = 0, parity = 0;
-  __device__ void next() {
-    if (++slot == SLOTS) slot = 0, parity ^= 1;
-  }
-};
 
 __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
   extern __shared__ char unaligned[];
   char* const slots = unaligned + (1024 - address_of(unaligned) % 1024) % 1024;
   char* const low_queries = slots + SLOTS * kSlot;
-  const uint32_t ring = address_of(slots), barriers = ring + SLOTS * kSlot + kGroups * kLowQueries;
-  const auto full = [&](int slot) { return barriers + slot * 8; };
-  const auto empty = [&](int slot) { return barriers + (SLOTS + slot) * 8; };
+  using Tiles = Ring<SLOTS, kSlot>;
+  using Place = Tiles::Place;
+  const Tiles ring{address_of(slots), address_of(low_queries) + kGroups * kLowQueries};
   const int64_t b = blockIdx.y / of.qh, head = blockIdx.y % of.qh;
   const int64_t first_tile = (b * of.kh + head / (of.qh / of.kh)) * of.tiles;
   const int tiles = static_cast<int>(of.tiles);
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < SLOTS; ++i) {
-      barrier_init(full(i), 1);
-      barrier_init(empty(i), kGroups * 4);
-    }
-    barriers_made();
-  }
+  if (threadIdx.x == 0) ring.make(kGroups * 4);
+  behind_previous();
   __syncthreads();
 
   if (threadIdx.x < 128) {
@@ -139,8 +98,7 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
     const char* values = of.values + first_tile * kSlot;
     Place at;
     for (int i = 0; i < 2 * tiles; ++i) {
-      wait_for(empty(at.slot), at.parity ^ 1);
-      copy_bytes(ring + at.slot * kSlot, i % 2 == 0 ? keys : values, kSlot, full(at.slot));
+      ring.fill(at, i % 2 == 0 ? keys : values);
       if (i % 2 == 0) keys += kSlot;
       else values += kSlot;
       at.next();
@@ -158,73 +116,32 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
   uint32_t queries[kHead / 16][4];
   float query_scale[2];
   char* const own_low = low_queries + mine * kLowQueries;
+  const float* from[2];
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int64_t row = row0 + half * 8;
-    const float* const from = of.q + ((b * of.n + row) * of.qh + head) * of.d;
-    const bool even = of.d % 2 == 0;
-    float x[kHead / 8][2];
-    float most = 0.0f;
-#pragma unroll
-    for (int j = 0; j < kHead / 8; ++j) {
-      const int column = j * 8 + t4 * 2;
-      if (even) {
-        const float2 both = row < of.n && column < of.d
-                                ? *reinterpret_cast<const float2*>(from + column)
-                                : make_float2(0.0f, 0.0f);
-        x[j][0] = both.x;
-        x[j][1] = both.y;
-      } else {
-#pragma unroll
-        for (int e = 0; e < 2; ++e)
-          x[j][e] = row < of.n && column + e < of.d ? from[column + e] : 0.0f;
-      }
-      most = fmaxf(most, fmaxf(fabsf(x[j][0]), fabsf(x[j][1])));
-    }
-    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-    const float2 scale = scales_of(__float_as_uint(most));
-    query_scale[half] = scale.y;
-#pragma unroll
-    for (int j = 0; j < kHead / 8; ++j) {
-      const HalfPairs both = split_f16(x[j][0] * scale.x, x[j][1] * scale.x);
-      queries[j / 2][j % 2 * 2 + half] = both.high;
-      *reinterpret_cast<uint32_t*>(own_low + j / 8 * kTileBytes +
-                                   piece_at(row_in_group + half * 8, j % 8) + t4 * 4) = both.low;
-    }
-  }
-  stores_before_products();
+  for (int half = 0; half < 2; ++half)
+    from[half] = row0 + half * 8 < of.n
+                     ? of.q + ((b * of.n + row0 + half * 8) * of.qh + head) * of.d
+                     : nullptr;
+  take_rows<kHead>(from, static_cast<int>(of.d), row_in_group, queries, own_low, query_scale);
   meet(3 + mine, 128);
 
-  Sums64 score, part, out[2] = {};
+  float score[32], part[32], out[2][32] = {};
   uint32_t high[kKeys / 16][4], low[kKeys / 16][4];  // of the exponentials
   float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f}, kept[2], factor[2];
   const uint32_t low_at = address_of(own_low);
-  const auto release = [&](const Place& place) {
-    if (lane == 0) arrive(empty(place.slot));
-  };
   const auto multiply_keys = [&](const Place& place) {
-    const uint64_t keys = tile_factor(ring + place.slot * kSlot), queries_low = tile_factor(low_at);
-#pragma unroll
-    for (int which = 0; which < 3; ++which)
-#pragma unroll
-      for (int step = 0; step < kHead / 16; ++step) {
-        const int along = (step / 4 * kTileBytes + step % 4 * 32) / 16;
-        const uint64_t with = keys + along + (which == 1 ? kPart / 16 : 0);
-        if (which == 0) multiply_64(score, queries_low + along, with, step > 0);
-        else multiply_64(score, queries[step], with, true);
-      }
+    multiply_rows<kHead, kKeys>(score, queries, low_at, ring.at(place));
   };
   const auto multiply_values = [&](const Place& place, int columns) {
-    const uint64_t values = tile_factor(ring + place.slot * kSlot + columns * kTileBytes);
+    const uint64_t values = tile_factor(ring.at(place) + columns * kTileBytes);
 #pragma unroll
     for (int which = 0; which < 3; ++which)
 #pragma unroll
       for (int step = 0; step < kKeys / 16; ++step)
-        multiply_64(part, which == 0 ? low[step] : high[step],
-                    values + step * 2 + (which == 1 ? kPart / 16 : 0), which + step > 0);
+        multiply(part, which == 0 ? low[step] : high[step],
+                    values + step * 2 + (which == 1 ? kPart / 16 : 0), which + step > 0 ? 1 : 0);
   };
-  const auto add_part = [&](Sums64& to, const float (&of_rest)[2], float value_scale) {
+  const auto add_part = [&](float (&to)[32], const float (&of_rest)[2], float value_scale) {
 #pragma unroll
     for (int i = 0; i < 32; ++i) to[i] = to[i] * of_rest[i / 2 % 2] + part[i] * value_scale;
   };
@@ -244,7 +161,7 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
         now = fmaxf(now, fmaxf(score[i + half * 2], score[i + half * 2 + 1]));
       now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
       now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
-      factor[half] = query_scale[half] * key_scale;
+      factor[half] = exponent_factor(query_scale[half], key_scale);
       now = fmaxf(most[half], now * factor[half]);
       kept[half] = power_of_2(most[half] - now);
       most[half] = now;
@@ -270,12 +187,12 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
   };
 
   Place at;
-  wait_for(full(at.slot), at.parity);
+  ring.wait(at);
   products_begin();
   multiply_keys(at);
   products_commit();
   products_wait<0>(score);
-  release(at);
+  ring.release(at);
   at.next();
   new_maxima(0);
   exponentials();
@@ -287,8 +204,8 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
     const Place keys = at;
     at.next();
     const float value_scale = __ldg(of.value_scale + first_tile + tile);
-    wait_for(full(values.slot), values.parity);
-    wait_for(full(keys.slot), keys.parity);
+    ring.wait(values);
+    ring.wait(keys);
     if (TURNS == 1) meet(1 + mine, 256);
     products_begin();
     multiply_values(values, 0);
@@ -302,18 +219,18 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
     products_commit();
     if (TURNS == 1 && (mine == 0 || tile + 2 < tiles)) announce(2 - mine, 256);
     products_wait<1>(score);
-    release(keys);
+    ring.release(keys);
     const float kept_before[2] = {kept[0], kept[1]};
     new_maxima(tile + 1);
     products_wait<0>(part);
     factors_free(high);
     factors_free(low);
-    release(values);
+    ring.release(values);
     add_part(out[1], kept_before, value_scale);
     exponentials();
   }
   const float value_scale = __ldg(of.value_scale + first_tile + tiles - 1);
-  wait_for(full(at.slot), at.parity);
+  ring.wait(at);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     products_begin();
@@ -367,11 +284,12 @@ int run(const Call& call) {
   if (cudaFuncSetAttribute(attend, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared) !=
       cudaSuccess)
     return SCULLER_ERROR;
-  split_tiles<<<dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(batches * kh), 2), 256, 0,
-                call.stream>>>(of);
-  attend<<<dim3(blocks_of(n, kQueries), static_cast<unsigned>(batches * qh)), (kGroups + 1) * 128,
-           kShared, call.stream>>>(of);
-  return launched();
+  Queue queue{call.stream, true};
+  queue.launch(split_tiles, dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(batches * kh), 2),
+               kSplitThreads, 0, of);
+  queue.launch(attend, dim3(blocks_of(n, kQueries), static_cast<unsigned>(batches * qh)),
+               (kGroups + 1) * 128, kShared, of);
+  return queue.end();
 }
 // EVOLVE-BLOCK-END
 }  // namespace

@@ -3,7 +3,8 @@
 // The scan in three kernels. A chunk of steps maps a state h to factor * h + term: the first kernel
 // finds both for every chunk, the second runs over the chunks, the third repeats the chunks from the
 // states that they begin with and gives the outputs. A block has one chunk and CHANNELS channels, so
-// that B and C are read once for all of them; 16 lanes a channel, a lane a state.
+// that B and C are read once for all of them; 16 lanes a channel, a lane a state. 16 steps' outputs
+// are summed over the lanes at once.
 #include "entry.h"
 
 // Steps of a chunk.
@@ -16,10 +17,18 @@
 #ifndef CHANNELS
 #define CHANNELS 16
 #endif
+// Channels of a thread: it reads B and C once for all of them.
+// sculler:tune TOGETHER in {1,2,4}
+#ifndef TOGETHER
+#define TOGETHER 2
+#endif
 
 namespace {
 // EVOLVE-BLOCK-START
-constexpr int kStates = 16, kThreads = CHANNELS * kStates;
+constexpr int kStates = 16, kThreads = CHANNELS * kStates / TOGETHER;
+constexpr int kSlots = CHANNELS / TOGETHER;  // of 16 threads each
+constexpr int kRow = STEPS + 4;              // floats; four steps of eight rows lie in different banks
+static_assert(STEPS % 16 == 0 && CHANNELS % TOGETHER == 0);
 
 struct Scan {
   const float *delta, *u, *a, *b, *c;
@@ -28,60 +37,109 @@ struct Scan {
   int64_t channels, m, states;
 };
 
+// STEPS numbers of each of kRows rows of a matrix of `rows` rows, zeros where there are none.
+template <int kRows>
+__device__ inline void fetch(float (&to)[kRows][kRow], const float* from, int64_t first, int64_t rows,
+                             int64_t step0, int64_t m) {
+  const bool wide = m % 4 == 0;
+#pragma unroll 4
+  for (int e = static_cast<int>(threadIdx.x); e < kRows * STEPS / 4; e += kThreads) {
+    const int row = e / (STEPS / 4), i = e % (STEPS / 4) * 4;
+    const int64_t left = first + row < rows ? m - step0 - i : 0;
+    const float* const at = from + (first + row) * m + step0 + i;
+    float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (wide && left > 0) {
+      four = __ldg(reinterpret_cast<const float4*>(at));
+    } else {
+      if (left > 0) four.x = __ldg(at);
+      if (left > 1) four.y = __ldg(at + 1);
+      if (left > 2) four.z = __ldg(at + 2);
+      if (left > 3) four.w = __ldg(at + 3);
+    }
+    *reinterpret_cast<float4*>(&to[row][i]) = four;
+  }
+}
+
+// Sums over 16 lanes of 16 numbers of each lane: lane l gets that of number l.
+__device__ inline float sum_of_lane(float (&v)[16]) {
+#pragma unroll
+  for (int far = kStates / 2; far > 0; far /= 2) {
+    const bool upper = (threadIdx.x & static_cast<unsigned>(far)) != 0;
+#pragma unroll
+    for (int i = 0; i < far; ++i) {
+      const float send = upper ? v[i] : v[i + far], keep = upper ? v[i + far] : v[i];
+      v[i] = keep + __shfl_xor_sync(0xffffffffu, send, far);
+    }
+  }
+  return v[0];
+}
+
 template <bool kOutput>
 __global__ void __launch_bounds__(kThreads) chunk(Scan of) {
-  __shared__ float delta[CHANNELS][STEPS + 1], u[CHANNELS][STEPS + 1], b[STEPS][kStates + 1],
-      c[STEPS][kStates + 1], y[CHANNELS][STEPS + 1];
+  __shared__ __align__(16) float delta[CHANNELS][kRow], u[CHANNELS][kRow], b[kStates][kRow],
+      c[kOutput ? kStates : 1][kRow];
   const int64_t step0 = static_cast<int64_t>(blockIdx.x) * STEPS,
                 channel0 = static_cast<int64_t>(blockIdx.y) * CHANNELS;
-  const int thread = static_cast<int>(threadIdx.x), channel = thread / kStates,
-            lane = thread % kStates;
-  for (int e = thread; e < CHANNELS * STEPS; e += kThreads) {
-    const int row = e / STEPS, i = e % STEPS;
-    const bool there = channel0 + row < of.channels && step0 + i < of.m;
-    const int64_t at = (channel0 + row) * of.m + step0 + i;
-    delta[row][i] = there ? of.delta[at] : 0.0f;
-    u[row][i] = there ? of.u[at] : 0.0f;
-  }
+  const int slot = static_cast<int>(threadIdx.x) / kStates,
+            lane = static_cast<int>(threadIdx.x) % kStates;
+  fetch(delta, of.delta, channel0, of.channels, step0, of.m);
+  fetch(u, of.u, channel0, of.channels, step0, of.m);
   for (int64_t first = 0; first < of.states; first += kStates) {
     __syncthreads();
-    for (int e = thread; e < kStates * STEPS; e += kThreads) {
-      const int s = e / STEPS, i = e % STEPS;
-      const bool there = first + s < of.states && step0 + i < of.m;
-      const int64_t at = (first + s) * of.m + step0 + i;
-      b[i][s] = there ? of.b[at] : 0.0f;
-      if (kOutput) c[i][s] = there ? of.c[at] : 0.0f;
-    }
+    fetch(b, of.b, first, of.states, step0, of.m);
+    if constexpr (kOutput) fetch(c, of.c, first, of.states, step0, of.m);
     __syncthreads();
-    const bool mine = channel0 + channel < of.channels && first + lane < of.states;
-    const int64_t state = (channel0 + channel) * of.states + first + lane;
-    const float decay = mine ? of.a[state] : 0.0f;
-    const int64_t at = static_cast<int64_t>(blockIdx.x) * of.channels * of.states + state;
-    float h = kOutput && mine ? of.term[at] : 0.0f, time = 0.0f;
-#pragma unroll 4
-    for (int i = 0; i < STEPS; ++i) {
-      const float step = delta[channel][i];
-      h = __expf(step * decay) * h + step * u[channel][i] * b[i][lane];
-      if (kOutput) {
-        float sum = c[i][lane] * h;
-        for (int far = kStates / 2; far > 0; far /= 2)
-          sum += __shfl_xor_sync(0xffffffffu, sum, far);
-        if (lane == 0) y[channel][i] = first == 0 ? sum : y[channel][i] + sum;
-      } else {
-        time += step;
+    float rate[TOGETHER], h[TOGETHER], time[TOGETHER];
+    int64_t at[TOGETHER];  // of a state
+#pragma unroll
+    for (int q = 0; q < TOGETHER; ++q) {
+      const int64_t channel = channel0 + q * kSlots + slot;
+      const bool mine = channel < of.channels && first + lane < of.states;
+      const int64_t state = channel * of.states + first + lane;
+      at[q] = mine ? static_cast<int64_t>(blockIdx.x) * of.channels * of.states + state : -1;
+      rate[q] = mine ? of.a[state] : 0.0f;
+      h[q] = kOutput && mine ? of.term[at[q]] : 0.0f;
+      time[q] = 0.0f;
+    }
+    for (int i0 = 0; i0 < STEPS; i0 += 16) {
+      float part[TOGETHER][16];
+#pragma unroll
+      for (int k = 0; k < 16; k += 4) {
+        const auto four = [&](const float* row) {
+          return *reinterpret_cast<const float4*>(row + i0 + k);
+        };
+        const float4 of_b = four(b[lane]), of_c = four(c[kOutput ? lane : 0]);
+#pragma unroll
+        for (int q = 0; q < TOGETHER; ++q) {
+          const float4 steps = four(delta[q * kSlots + slot]), in = four(u[q * kSlots + slot]);
+          const auto one = [&](int e, float step, float u_here, float b_here, float c_here) {
+            h[q] = __expf(step * rate[q]) * h[q] + step * u_here * b_here;
+            if constexpr (kOutput) part[q][k + e] = c_here * h[q];
+            else time[q] += step;
+          };
+          one(0, steps.x, in.x, of_b.x, of_c.x);
+          one(1, steps.y, in.y, of_b.y, of_c.y);
+          one(2, steps.z, in.z, of_b.z, of_c.z);
+          one(3, steps.w, in.w, of_b.w, of_c.w);
+        }
+      }
+      if constexpr (kOutput) {
+#pragma unroll
+        for (int q = 0; q < TOGETHER; ++q) {
+          const float sum = sum_of_lane(part[q]);
+          const int64_t channel = channel0 + q * kSlots + slot, step = step0 + i0 + lane;
+          if (channel >= of.channels || step >= of.m) continue;
+          float* const to = of.y + channel * of.m + step;
+          *to = first == 0 ? sum : *to + sum;
+        }
       }
     }
-    if (!kOutput && mine) {
-      of.factor[at] = expf(time * decay);
-      of.term[at] = h;
+#pragma unroll
+    for (int q = 0; q < TOGETHER; ++q) {
+      if (kOutput || at[q] < 0) continue;
+      of.factor[at[q]] = expf(time[q] * rate[q]);
+      of.term[at[q]] = h[q];
     }
-  }
-  if (!kOutput) return;
-  __syncthreads();
-  for (int e = thread; e < CHANNELS * STEPS; e += kThreads) {
-    const int row = e / STEPS, i = e % STEPS;
-    if (channel0 + row < of.channels && step0 + i < of.m)
-      of.y[(channel0 + row) * of.m + step0 + i] = y[row][i];
   }
 }
 
@@ -91,7 +149,7 @@ __global__ void __launch_bounds__(64) over_chunks(Scan of, int64_t chunks) {
                 all = of.channels * of.states;
   if (i >= all) return;
   float h = 0;
-#pragma unroll 8
+#pragma unroll 16
   for (int64_t q = 0; q < chunks; ++q) {
     const float factor = of.factor[q * all + i], term = of.term[q * all + i];
     of.term[q * all + i] = h;
