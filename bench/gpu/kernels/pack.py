@@ -22,7 +22,8 @@ VARIANTS = {"halves": [{"CLUSTER": "1"}, {"DEPTH": "2048"}, {"STAGES": "3"},
             "split": [{"PRODUCT": "0"}, {"STAGES": "2"}, {"STAGES": "4"}, {"TILE_K": "16", "STAGES": "4"},
                       {"TILE_M": "64", "TILE_N": "128"}],
             "flash": [{"KEYS": "64", "STAGES": "1"}, {"WARPS": "4"}],
-            "streamed": [{"UNROLL": "1"}, {"UNROLL": "4"}, {"STREAM": "0"}],
+            "streamed": [{"STORES": "1"}, {"LOADS": "0"}, {"LOADS": "2"}, {"UNROLL": "4"}, {"BACKWARD": "1"}, {"PERSISTENT": "1"}],
+            "held": [{"THREADS": "512", "PIECES": "4"}, {"STORES": "1"}, {"LOADS": "2"}, {"BACKWARD": "1"}],
             "chunks": [{"STEPS": "32"}, {"CHANNELS": "8"}, {"CHANNELS": "32"}]}
 
 

@@ -57,6 +57,15 @@ inline int end_state(void* state) {
   return fine ? SCULLER_OK : SCULLER_ERROR;
 }
 
+// Multiprocessors of the device, 0 where it does not say.
+inline unsigned processors() {
+  int device = 0, count = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+    return 0;
+  return static_cast<unsigned>(count);
+}
+
 inline unsigned blocks_of(int64_t n, int64_t each) {
   return static_cast<unsigned>((n + each - 1) / each);
 }

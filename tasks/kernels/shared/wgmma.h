@@ -287,13 +287,7 @@ struct Product {
 inline int64_t aside_floats(unsigned blocks) {
   return DEPTH == 0 ? 0 : int64_t{blocks} * kConsumers * kSums * 128;
 }
-inline unsigned blocks_at_once() {
-  int device = 0, processors = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-    return 0;
-  return static_cast<unsigned>(processors) * BLOCKS / CLUSTER * CLUSTER;
-}
+inline unsigned blocks_at_once() { return processors() * BLOCKS / CLUSTER * CLUSTER; }
 
 template <bool kAAlong, class Finish>
 void multiply(const Product& p, Queue& queue, const Finish& finish) {

@@ -1,117 +1,143 @@
-// sculler:directive {"backend":"none","issuer":"warp","placement":"sequential","sync":"global","granularity":4096,"why":"A block holds a row in registers: it is read once, in pieces of 16 bytes that are all asked for before the first is used, and passes the caches by."}
+// sculler:directive {"backend":"none","issuer":"thread","placement":"sequential","sync":"global","granularity":4096,"why":"A row is read once and stays in registers until its sum is known."}
 //
-// Rows of up to THREADS * 32 numbers that begin at multiples of 16 bytes are held in registers; others
-// are read three times.
-#include <cuda_runtime.h>
+// A block has a row, a thread PIECES times 16 bytes of it: their exponentials relative to its own
+// maximum. One exchange gives all the row's maximum and sum, and each thread one factor for all of
+// its numbers. What is longer than THREADS * PIECES * 4 is read twice.
+#include "entry.h"
 
-#include <cmath>
-
-#include "sculler/candidate.h"
-
-// sculler:tune THREADS in {128,256,512}
+// Threads of a block.
+// sculler:tune THREADS in {128,256,512,1024}
 #ifndef THREADS
 #define THREADS 256
 #endif
+// Pieces of 16 bytes of the row that a thread keeps.
+// sculler:tune PIECES in {2,4,8,16}
+#ifndef PIECES
+#define PIECES 8
+#endif
+// 1: caches drop what was read first; 2: it passes the first one by.
+// sculler:tune LOADS in {0,1,2}
+#ifndef LOADS
+#define LOADS 1
+#endif
+// 1: caches drop what was written first.
+// sculler:tune STORES in {0,1}
+#ifndef STORES
+#define STORES 0
+#endif
+// 1: the last rows first.
+// sculler:tune BACKWARD in {0,1}
+#ifndef BACKWARD
+#define BACKWARD 0
+#endif
+#include "pieces.h"
 
 namespace {
-struct State {
-  sculler_rank rank;
-  const sculler_pool* pool;
-};
-
 // EVOLVE-BLOCK-START
-struct Most {
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+constexpr float kNothing = -3.4e38f;
+
+// The largest number, and the sum of exponentials relative to it.
+struct Running {
+  float most, sum;
 };
-struct Sum {
-  __device__ float operator()(float a, float b) const { return a + b; }
-};
-template <class Both>
-__device__ float of_block(float value, Both both) {
-  __shared__ float part[THREADS / 32];
+__device__ inline Running merge(Running a, Running b) {
+  const float most = fmaxf(a.most, b.most);
+  return {most, a.sum * __expf(a.most - most) + b.sum * __expf(b.most - most)};
+}
+__device__ inline Running over_block(Running own) {
+  __shared__ Running part[THREADS / 32];
   for (int far = 16; far > 0; far /= 2)
-    value = both(value, __shfl_xor_sync(0xffffffffu, value, far));
-  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
+    own = merge(own, {__shfl_xor_sync(0xffffffffu, own.most, far),
+                      __shfl_xor_sync(0xffffffffu, own.sum, far)});
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = own;
   __syncthreads();
-  value = part[0];
-#pragma unroll
-  for (int warp = 1; warp < THREADS / 32; ++warp) value = both(value, part[warp]);
-  return value;
+  own = part[threadIdx.x % (THREADS / 32)];
+  for (int far = THREADS / 64; far > 0; far /= 2)
+    own = merge(own, {__shfl_xor_sync(0xffffffffu, own.most, far),
+                      __shfl_xor_sync(0xffffffffu, own.sum, far)});
+  return own;
 }
 
-// n is at most THREADS * 4 * kFours and a multiple of 4.
-template <int kFours>
-__global__ void __launch_bounds__(THREADS) held(const float* x, float* y, int n) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * n;
-  const auto* const from = reinterpret_cast<const float4*>(x + row);
-  auto* const to = reinterpret_cast<float4*>(y + row);
-  float4 v[kFours];
-  float most = -INFINITY;
+// Four numbers of a row of n from j on; what lies beyond it is nothing. kWide: 16 bytes at once.
+template <bool kWide>
+__device__ inline float4 load(const float* row, int64_t j, int64_t n) {
+  if (kWide && j + 4 <= n) return load4(row + j);
+  return {j < n ? row[j] : kNothing, j + 1 < n ? row[j + 1] : kNothing,
+          j + 2 < n ? row[j + 2] : kNothing, j + 3 < n ? row[j + 3] : kNothing};
+}
+template <bool kWide>
+__device__ inline void store(float* row, int64_t j, int64_t n, float4 v) {
+  if (kWide && j + 4 <= n) return store4(row + j, v);
+  const float each[4] = {v.x, v.y, v.z, v.w};
+  for (int e = 0; e < 4 && j + e < n; ++e) row[j + e] = each[e];
+}
+__device__ inline float most_of(float4 v) { return fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)); }
+// Of a thread that has nothing they are 1; the row's maximum makes them nothing.
+__device__ inline float4 powers(float4 v, float most) {
+  return {__expf(v.x - most), __expf(v.y - most), __expf(v.z - most), __expf(v.w - most)};
+}
+__device__ inline float sum_of(float4 v) { return (v.x + v.y) + (v.z + v.w); }
+
+template <bool kWide>
+__global__ void __launch_bounds__(THREADS) softmax(const float* x, float* y, int64_t n) {
+  const int64_t i = BACKWARD ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+  const float* const from = x + i * n;
+  float* const to = y + i * n;
+  const auto column = [](int64_t piece) { return (piece * THREADS + threadIdx.x) * 4; };
+  const int64_t pieces = (n + THREADS * 4 - 1) / (THREADS * 4);
+  float4 kept[PIECES];
 #pragma unroll
-  for (int i = 0; i < kFours; ++i) {
-    const int at = i * THREADS + static_cast<int>(threadIdx.x);
-    v[i] = at * 4 < n ? __ldcs(from + at)
-                      : make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
+  for (int p = 0; p < PIECES; ++p) kept[p] = load<kWide>(from, column(p), n);
+  Running own{kNothing, 0.0f};
+#pragma unroll
+  for (int p = 0; p < PIECES; ++p) own.most = fmaxf(own.most, most_of(kept[p]));
+#pragma unroll
+  for (int p = 0; p < PIECES; ++p) {
+    kept[p] = powers(kept[p], own.most);
+    own.sum += sum_of(kept[p]);
   }
-#pragma unroll
-  for (const float4& four : v)
-    most = fmaxf(most, fmaxf(fmaxf(four.x, four.y), fmaxf(four.z, four.w)));
-  most = of_block(most, Most{});
-  float sum = 0.0f;
-#pragma unroll
-  for (float4& four : v) {
-    four = make_float4(__expf(four.x - most), __expf(four.y - most), __expf(four.z - most),
-                       __expf(four.w - most));
-    sum += four.x + four.y + (four.z + four.w);
+  const float most = own.most;
+  for (int64_t p = PIECES; p < pieces; ++p) {
+    const float4 v = load<kWide>(from, column(p), n);
+    const float four = most_of(v);
+    own = merge(own, {four, sum_of(powers(v, four))});
   }
-  const float scale = 1.0f / of_block(sum, Sum{});
+  const Running all = over_block(own);
+  const float quotient = 1.0f / all.sum, factor = __expf(most - all.most) * quotient;
 #pragma unroll
-  for (int i = 0; i < kFours; ++i) {
-    const int at = i * THREADS + static_cast<int>(threadIdx.x);
-    if (at * 4 < n)
-      __stcs(to + at, make_float4(v[i].x * scale, v[i].y * scale, v[i].z * scale, v[i].w * scale));
+  for (int p = 0; p < PIECES; ++p) {
+    const float4 v = kept[p];
+    store<kWide>(to, column(p), n, {v.x * factor, v.y * factor, v.z * factor, v.w * factor});
+  }
+  for (int64_t p = PIECES; p < pieces; ++p) {
+    const float4 v = powers(load<kWide>(from, column(p), n), all.most);
+    store<kWide>(to, column(p), n,
+                 {v.x * quotient, v.y * quotient, v.z * quotient, v.w * quotient});
   }
 }
 
-__global__ void __launch_bounds__(THREADS) streamed(const float* x, float* y, int64_t n) {
-  x += blockIdx.x * n;
-  y += blockIdx.x * n;
-  float most = -INFINITY, sum = 0.0f;
-  for (int64_t j = threadIdx.x; j < n; j += THREADS) most = fmaxf(most, x[j]);
-  most = of_block(most, Most{});
-  for (int64_t j = threadIdx.x; j < n; j += THREADS) sum += __expf(x[j] - most);
-  const float scale = 1.0f / of_block(sum, Sum{});
-  for (int64_t j = threadIdx.x; j < n; j += THREADS) y[j] = __expf(x[j] - most) * scale;
-}
-
-void run(const float* x, float* y, int64_t m, int64_t n, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(m);
-  const int whole = static_cast<int>(n);
-  if (n % 4 != 0 || n > THREADS * 32) streamed<<<blocks, THREADS, 0, stream>>>(x, y, n);
-  else if (n <= THREADS * 4) held<1><<<blocks, THREADS, 0, stream>>>(x, y, whole);
-  else if (n <= THREADS * 8) held<2><<<blocks, THREADS, 0, stream>>>(x, y, whole);
-  else if (n <= THREADS * 16) held<4><<<blocks, THREADS, 0, stream>>>(x, y, whole);
-  else held<8><<<blocks, THREADS, 0, stream>>>(x, y, whole);
+int run(const Call& call) {
+  const int64_t n = call.dim(1);
+  const float* x = call.buffer(0);
+  float* y = call.buffer(1);
+  const bool wide =
+      (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y)) % 16 == 0 && n % 4 == 0;
+  auto* const kernel = wide ? softmax<true> : softmax<false>;
+  kernel<<<static_cast<unsigned>(call.dim(0)), THREADS, 0, call.stream>>>(x, y, n);
+  return launched();
 }
 // EVOLVE-BLOCK-END
 }  // namespace
 
 extern "C" int sculler_setup(const sculler_rank* rank, const sculler_problem* problem,
                              const sculler_pool* pool, void** state) {
-  if (problem->n_dims != 2) return SCULLER_ERROR;
-  *state = new State{*rank, pool};
-  return SCULLER_OK;
+  return make_state(rank, pool, 0, state);
 }
 
 extern "C" int sculler_run(void* state, const sculler_problem* problem, int set) {
-  auto* st = static_cast<State*>(state);
-  const sculler_buffer* buffer = st->pool->set[set].buffer;
-  run(static_cast<const float*>(buffer[0].ptr), static_cast<float*>(buffer[1].ptr), problem->dim[0],
-      problem->dim[1], static_cast<cudaStream_t>(st->rank.stream));
-  return cudaGetLastError() == cudaSuccess ? SCULLER_OK : SCULLER_ERROR;
+  return run(call_of(state, problem, set));
 }
 
-extern "C" int sculler_teardown(void* state) {
-  delete static_cast<State*>(state);
-  return SCULLER_OK;
-}
+extern "C" int sculler_teardown(void* state) { return end_state(state); }
+// sculler:file entry.h from ../../shared
+// sculler:file pieces.h from ../../shared

@@ -9,14 +9,29 @@
 #define THREADS 256
 #endif
 // Pieces of 16 bytes of each input that a thread has in flight.
-// sculler:tune UNROLL in {1,2,4}
+// sculler:tune UNROLL in {1,2,4,8}
 #ifndef UNROLL
-#define UNROLL 4
+#define UNROLL 2
 #endif
-// 1: loads and stores that caches may drop first.
-// sculler:tune STREAM in {0,1}
-#ifndef STREAM
-#define STREAM 1
+// 1: caches drop what was read first; 2: it passes the first one by.
+// sculler:tune LOADS in {0,1,2}
+#ifndef LOADS
+#define LOADS 1
+#endif
+// 1: caches drop what was written first.
+// sculler:tune STORES in {0,1}
+#ifndef STORES
+#define STORES 0
+#endif
+// 1: as many blocks as run at once, each with many shares; 0: a block a share.
+// sculler:tune PERSISTENT in {0,1}
+#ifndef PERSISTENT
+#define PERSISTENT 0
+#endif
+// 1: the last elements first.
+// sculler:tune BACKWARD in {0,1}
+#ifndef BACKWARD
+#define BACKWARD 0
 #endif
 #include "elementwise.h"
 
@@ -46,4 +61,5 @@ extern "C" int sculler_run(void* state, const sculler_problem* problem, int set)
 
 extern "C" int sculler_teardown(void* state) { return end_state(state); }
 // sculler:file entry.h from ../../shared
+// sculler:file pieces.h from ../../shared
 // sculler:file elementwise.h from ../../shared
