@@ -45,6 +45,7 @@ struct Factor {
   uint32_t* mend;  // a 128 columns: not 0, where they are to be written again
   int64_t batches, outer, inner, pitch, inverse_batch;
   bool by_rows;
+  int64_t tail = 0;  // so many last rows are of another size than those before
 };
 inline Factor take_factor(Room& room, int64_t batches, int64_t outer, int64_t inner, bool by_rows) {
   const int64_t pitch = (inner + 7) / 8 * 8, lines = by_rows ? outer : pitch;
@@ -296,6 +297,14 @@ __global__ void __launch_bounds__(kColumnThreads) halve_few(Factor to, Source so
   also(c.j, most);
 }
 
+// Row s of kSampled: half of them in the tail, where there is one.
+__device__ inline int64_t sampled(const Factor& to, int s) {
+  if (to.tail == 0) return s * (to.outer - 1) / (kSampled - 1);
+  constexpr int kHalf = kSampled / 2;
+  const int64_t before = to.outer - to.tail;
+  return s < kHalf ? s * (before - 1) / (kHalf - 1)
+                   : before + (s - kHalf) * (to.tail - 1) / (kHalf - 1);
+}
 __device__ inline bool fits(uint32_t most, uint32_t guess, float scale) {
   return guess == 0 ? most == 0 : __uint_as_float(most) * scale <= 61440.0f;
 }
@@ -310,7 +319,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   uint4 guess = {};
 #pragma unroll
   for (int s = 0; s < kSampled / kRowsAtOnce; ++s) {
-    const int64_t i = (c.warp + s * kRowsAtOnce) * (to.outer - 1) / (kSampled - 1);
+    const int64_t i = sampled(to, c.warp + s * kRowsAtOnce);
     float w[4];
     source.template load<kWide>(c.batch, i, c.j, to.inner - c.j, w);
     guess = larger(guess, w);

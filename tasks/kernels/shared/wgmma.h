@@ -4,12 +4,14 @@
 // are three fp16 products with sums in float32, good to about 1e-7. Tensor cores round their sums
 // towards zero, a bias that grows with the number of instructions; the low products come first,
 // while the sums are small, so that only those of high * high count (K / 16). DEPTH 0: one after
-// the other; else the sums are put aside every DEPTH of them and added in float32.
+// the other; else the sums are put aside every DEPTH of them and added in float32. JOINT 1: all
+// three products of a tile of depth at once, so that each half is copied once, and 3 K / 16
+// instructions count.
 //
 // A block has one warp that copies and two groups of four warps, each with 64 rows of the tile. It
 // takes tile after tile, the copies run ahead into the next one. CLUSTER 2: two blocks, one above
 // the other, each fetch half of what both need of b. Tunables are the first file's: TILE_N, STAGES,
-// CLUSTER, BLOCKS (of a multiprocessor), DEPTH.
+// CLUSTER, BLOCKS (of a multiprocessor), DEPTH, JOINT.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -27,7 +29,11 @@ constexpr int kTileM = 128, kTileK = 64, kConsumers = 2;
 constexpr bool kGivesRegisters = BLOCKS == 1;
 constexpr int kProductThreads = kConsumers * 128 + (kGivesRegisters ? 128 : 32);
 constexpr int kBox = kTileK * 64 * 2;  // bytes of 64 x 64 halves
-constexpr int kBytesA = kTileM / 64 * kBox, kStageBytes = kBytesA + TILE_N / 64 * kBox;
+constexpr int kBytesA = kTileM / 64 * kBox, kBytesB = TILE_N / 64 * kBox;
+// Halves of each factor that a stage holds, and how often the depth is gone through.
+constexpr int kHalves = JOINT ? 2 : 1, kParts = JOINT ? 1 : 3;
+constexpr int kBytesAOfStage = kHalves * kBytesA;
+constexpr int kStageBytes = kBytesAOfStage + kHalves * kBytesB;
 constexpr int kSharedBytes = STAGES * kStageBytes + 1024;  // stages begin at a multiple of 1024
 constexpr int kSums = TILE_N / 2;                          // of a thread
 constexpr int kDepth = DEPTH == 0 ? 1 << 30 : DEPTH;
@@ -65,8 +71,8 @@ struct Stage {
   }
 };
 
-// y is K x N as it lies in memory; x's rows lie together (kAAlong) or its columns. Plane 2 batch
-// has the high halves, plane 2 batch + 1 the low ones. finish(place, sums) takes a thread's sums of
+// y is K x N as it lies in memory; x's rows lie together (kAAlong) or its columns. A plane of high
+// halves is followed by one of low halves. finish(place, sums) takes a thread's sums of
 // a tile of 64 rows (multiply_16 says which). aside: kSums floats a thread, where DEPTH is not 0.
 template <bool kAAlong, class Finish>
 __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThreads, BLOCKS)
@@ -102,26 +108,31 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThread
       for (int t = first; t < shape.tiles(); t += step) {
         const Place place = place_of(shape, t, rank);
         const int plane = place.batch * shape.planes, depth0 = place.batch * shape.apart;
-        for (int part = 0; part < 3; ++part) {
-          const int plane_x = plane + (part == 0), plane_y = plane + (part == 1);
+        for (int part = 0; part < kParts; ++part) {
           for (int depth = depth0; depth < depth0 + shape.depths * kTileK; depth += kTileK) {
-            const uint32_t to_x = stages + static_cast<uint32_t>(stage.at) * kStageBytes,
-                           to_y = to_x + kBytesA, barrier = full(stage.at);
+            const uint32_t at = stages + static_cast<uint32_t>(stage.at) * kStageBytes,
+                           barrier = full(stage.at);
             wait_for(empty(stage.at), stage.parity ^ 1);
             arrive_expecting(barrier, kStageBytes);
-            if constexpr (kAAlong) {
-              copy_box<false>(to_x, &x, barrier, depth, place.row, plane_x, 0);
-            } else {
 #pragma unroll
-              for (int i = 0; i < kTileM / 64; ++i)
-                copy_box<false>(to_x + i * kBox, &x, barrier, place.row + i * 64, depth, plane_x,
-                                0);
-            }
+            for (int h = 0; h < kHalves; ++h) {
+              const int plane_x = plane + (JOINT ? h : part == 0),
+                        plane_y = plane + (JOINT ? h : part == 1);
+              const uint32_t to_x = at + h * kBytesA, to_y = at + kBytesAOfStage + h * kBytesB;
+              if constexpr (kAAlong) {
+                copy_box<false>(to_x, &x, barrier, depth, place.row, plane_x, 0);
+              } else {
 #pragma unroll
-            for (int i = 0; i < TILE_N / 64 / CLUSTER; ++i) {
-              const int box = rank * (TILE_N / 64 / CLUSTER) + i;
-              copy_box<CLUSTER != 1>(to_y + static_cast<uint32_t>(box) * kBox, &y, barrier,
-                                     place.column + box * 64, depth, plane_y, (1 << CLUSTER) - 1);
+                for (int i = 0; i < kTileM / 64; ++i)
+                  copy_box<false>(to_x + i * kBox, &x, barrier, place.row + i * 64, depth, plane_x,
+                                  0);
+              }
+#pragma unroll
+              for (int i = 0; i < TILE_N / 64 / CLUSTER; ++i) {
+                const int box = rank * (TILE_N / 64 / CLUSTER) + i;
+                copy_box<CLUSTER != 1>(to_y + static_cast<uint32_t>(box) * kBox, &y, barrier,
+                                       place.column + box * 64, depth, plane_y, (1 << CLUSTER) - 1);
+              }
             }
             stage.next();
           }
@@ -139,7 +150,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThread
     float* const mine = aside +
                         (static_cast<int64_t>(blockIdx.x) * kConsumers + group) * kSums * 128 +
                         thread % 128;
-    const int steps = 3 * shape.depths;
+    const int steps = kParts * shape.depths;
     float sums[kSums] = {};
     for (int t = first; t < shape.tiles(); t += step) {
       int before = 0, keep = 0;
@@ -149,13 +160,18 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThread
         const uint32_t at = stages + static_cast<uint32_t>(stage.at) * kStageBytes;
         // Along: 64 rows of depth 64. Across: 64 depths of 64 rows.
         const uint64_t a = factor_at(at + static_cast<uint32_t>(group) * kBox, 1024, 16),
-                       b = factor_at(at + kBytesA, 1024, kBox);
+                       b = factor_at(at + kBytesAOfStage, 1024, kBox);
         products_begin();
 #pragma unroll
-        for (int k = 0; k < kTileK / 16; ++k) {
-          multiply_16<!kAAlong, 1>(sums, a + static_cast<uint64_t>(k * (kAAlong ? 2 : 128)),
-                                   b + static_cast<uint64_t>(k * 128), keep);
-          keep = 1;
+        for (int part = JOINT ? 0 : 2; part < 3; ++part) {
+          const uint64_t of_a = a + (part == 0 ? kBytesA / 16 : 0),
+                         of_b = b + (part == 1 ? kBytesB / 16 : 0);
+#pragma unroll
+          for (int k = 0; k < kTileK / 16; ++k) {
+            multiply_16<!kAAlong, 1>(sums, of_a + static_cast<uint64_t>(k * (kAAlong ? 2 : 128)),
+                                     of_b + static_cast<uint64_t>(k * 128), keep);
+            keep = 1;
+          }
         }
         products_commit();
         products_wait<1>();
@@ -163,7 +179,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThread
         before = stage.at;
         stage.next();
         if constexpr (DEPTH != 0) {
-          const int done = i + 1 - 2 * shape.depths;
+          const int done = i + 1 - (kParts - 1) * shape.depths;
           if (done > 0 && done < shape.depths && done * kTileK % kDepth == 0) {
             products_wait<0>();
             hold(sums);
@@ -203,6 +219,15 @@ __device__ inline float scaled(float sum, float of_row, float of_column) {
   return sum * fminf(of_row, of_column) * fmaxf(of_row, of_column);
 }
 
+// The other one's of a pair of lanes. (__shfl_xor_sync takes integers, and to spare the conversions
+// the compiler would keep the sums as integers across the main loop, where ptxas then serialises
+// the products: -Xptxas -v says C7517.)
+__device__ inline float of_neighbour(float v) {
+  float other;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, 1, 0x1f, 0xffffffff;" : "=f"(other) : "f"(v));
+  return other;
+}
+
 // f(row, column, v) for four neighbours in a row at a time, multiplied by the scales where kScaled.
 // A thread has two of each eight columns; pairs of lanes exchange theirs, so that each writes 16
 // bytes. The last of a row may lie beyond it.
@@ -220,8 +245,8 @@ __device__ inline void each_four(const Place& p, const Scales& scales, const flo
 #pragma unroll
     for (int j = 0; j < TILE_N / 8; j += 2) {
       const int first = j * 4 + half * 2, second = first + 4;
-      const float x = __shfl_xor_sync(0xffffffffu, odd ? sums[first] : sums[second], 1),
-                  y = __shfl_xor_sync(0xffffffffu, odd ? sums[first + 1] : sums[second + 1], 1);
+      const float x = of_neighbour(odd ? sums[first] : sums[second]),
+                  y = of_neighbour(odd ? sums[first + 1] : sums[second + 1]);
       float v[4] = {odd ? x : sums[first], odd ? y : sums[first + 1], odd ? sums[second] : x,
                     odd ? sums[second + 1] : y};
       const int column = p.column + (j + odd) * 8 + lane % 4 / 2 * 4;

@@ -10,7 +10,7 @@
 // Tiles in shared memory: one is multiplied while the others arrive.
 // sculler:tune STAGES in {2,3,4,6}
 #ifndef STAGES
-#define STAGES 4
+#define STAGES 2
 #endif
 // Blocks that fetch W together.
 // sculler:tune CLUSTER in {1,2}
@@ -26,6 +26,11 @@
 // sculler:tune DEPTH in {0,1024,2048,4096}
 #ifndef DEPTH
 #define DEPTH 0
+#endif
+// 1: a stage holds both halves of both factors, and takes twice the memory; each is copied once.
+// sculler:tune JOINT in {0,1}
+#ifndef JOINT
+#define JOINT 1
 #endif
 // Kernels are brought to the multiprocessors while the ones before them end.
 // sculler:tune OVERLAP in {0,1}

@@ -27,6 +27,11 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
+// 1: a stage holds both halves of both factors, and takes twice the memory; each is copied once.
+// sculler:tune JOINT in {0,1}
+#ifndef JOINT
+#define JOINT 0
+#endif
 // Kernels are brought to the multiprocessors while the ones before them end.
 // sculler:tune OVERLAP in {0,1}
 #ifndef OVERLAP
@@ -50,6 +55,7 @@ struct Plan {
     x = take_factor(room, 1, m, k + l, true);
     a = take_factor(room, 1, k, l, false);
     w = take_factor(room, 1, k + l, n, false);
+    w.tail = l;
     splits = k >= 1024 ? 4 : 1;
     sums = room.take<float>(splits * m * l);
     power = 32768.0f;

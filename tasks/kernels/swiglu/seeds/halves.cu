@@ -27,6 +27,11 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
+// 1: a stage holds both halves of both factors, and takes twice the memory; each is copied once.
+// sculler:tune JOINT in {0,1}
+#ifndef JOINT
+#define JOINT 0
+#endif
 // Kernels are brought to the multiprocessors while the ones before them end.
 // sculler:tune OVERLAP in {0,1}
 #ifndef OVERLAP
