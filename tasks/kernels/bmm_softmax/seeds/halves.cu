@@ -17,6 +17,11 @@
 #ifndef TASKS
 #define TASKS 4
 #endif
+// 1: stores pass the caches by, where W's tiles are.
+// sculler:tune STREAM in {0,1}
+#ifndef STREAM
+#define STREAM 1
+#endif
 #include "tiles.h"
 
 namespace {
@@ -205,7 +210,10 @@ __global__ void __launch_bounds__(kThreads, 1) softmax(Softmax of) {
                    quotient[half];
           if constexpr (kWide) {
             const float4 four = four_of(make_float2(p[0], p[1]), make_float2(p[2], p[3]));
-            if (j * 8 < left) __stcs(reinterpret_cast<float4*>(to + j * 8), four);
+            if (j * 8 < left) {
+              if constexpr (STREAM == 1) __stcs(reinterpret_cast<float4*>(to + j * 8), four);
+              else *reinterpret_cast<float4*>(to + j * 8) = four;
+            }
           } else {
 #pragma unroll
             for (int e = 0; e < 4; ++e)

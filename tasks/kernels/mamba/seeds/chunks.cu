@@ -60,17 +60,22 @@ __device__ inline void fetch(float (&to)[kRows][kRow], const float* from, int64_
   }
 }
 
-// Sums over 16 lanes of 16 numbers of each lane: lane l gets that of number l.
-__device__ inline float sum_of_lane(float (&v)[16]) {
+// Sums over 16 lanes of 16 numbers of each lane: lane l gets that of number l. A step halves what a
+// lane has.
+template <int kFar>
+__device__ inline void sum_halves(float (&v)[16]) {
+  const bool upper = threadIdx.x / kFar % 2 != 0;
 #pragma unroll
-  for (int far = kStates / 2; far > 0; far /= 2) {
-    const bool upper = (threadIdx.x & static_cast<unsigned>(far)) != 0;
-#pragma unroll
-    for (int i = 0; i < far; ++i) {
-      const float send = upper ? v[i] : v[i + far], keep = upper ? v[i + far] : v[i];
-      v[i] = keep + __shfl_xor_sync(0xffffffffu, send, far);
-    }
+  for (int i = 0; i < kFar; ++i) {
+    const float send = upper ? v[i] : v[i + kFar], keep = upper ? v[i + kFar] : v[i];
+    v[i] = keep + __shfl_xor_sync(0xffffffffu, send, kFar);
   }
+}
+__device__ inline float sum_of_lane(float (&v)[16]) {
+  sum_halves<8>(v);
+  sum_halves<4>(v);
+  sum_halves<2>(v);
+  sum_halves<1>(v);
   return v[0];
 }
 
@@ -148,12 +153,25 @@ __global__ void __launch_bounds__(64) over_chunks(Scan of, int64_t chunks) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * 64 + threadIdx.x,
                 all = of.channels * of.states;
   if (i >= all) return;
-  float h = 0;
-#pragma unroll 16
-  for (int64_t q = 0; q < chunks; ++q) {
-    const float factor = of.factor[q * all + i], term = of.term[q * all + i];
-    of.term[q * all + i] = h;
-    h = factor * h + term;
+  // Some chunks are read ahead: reads behind a store do not pass it.
+  constexpr int kAhead = 16;
+  const float *factors = of.factor + i, *terms = of.term + i;
+  float *begins = of.term + i, h = 0;
+  for (int64_t left = chunks; left > 0; left -= kAhead) {
+    float factor[kAhead], term[kAhead];
+#pragma unroll
+    for (int q = 0; q < kAhead; ++q) {
+      factor[q] = q < left ? *factors : 0.0f;
+      term[q] = q < left ? *terms : 0.0f;
+      factors += all;
+      terms += all;
+    }
+#pragma unroll
+    for (int q = 0; q < kAhead; ++q) {
+      if (q < left) *begins = h;
+      begins += all;
+      h = factor[q] * h + term[q];
+    }
   }
 }
 
