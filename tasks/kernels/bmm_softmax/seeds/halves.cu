@@ -96,6 +96,7 @@ __global__ void __launch_bounds__(kThreads, 1) softmax(Softmax of) {
             tasks = min(TASKS, of.down - first_task);
   // Task i is summed in sweep i and written in sweep i + 1.
   const int sweeps = tasks + 1;
+  // (The read-only path might read them before the kernel that writes them has ended.)
   const float* const scales = of.scale + static_cast<int64_t>(batch) * of.count;
   const char* const tiles = of.tiles + static_cast<int64_t>(batch) * of.count * Size::kTile;
   typename Tiles::Place at, ahead;
@@ -156,7 +157,7 @@ __global__ void __launch_bounds__(kThreads, 1) softmax(Softmax of) {
 #pragma unroll
       for (float& scale : row_scale) scale *= kLog2E;
       for (int tile = 0; tile < of.count; ++tile) {
-        const float tile_scale = __ldg(scales + tile);
+        const float tile_scale = scales[tile];
         multiply_tile();
         hide_columns(product, tile * kColumns, of.n);
         // Of this lane's columns only: lanes are merged at the end.
@@ -193,7 +194,7 @@ __global__ void __launch_bounds__(kThreads, 1) softmax(Softmax of) {
     const int column = kWide ? lane % 2 * 8 + lane % 4 / 2 * 4 : lane % 4 * 2;
     float* y = of.y + row_of_all * of.n + column;
     for (int tile = 0; tile < of.count; ++tile) {
-      const float tile_scale = __ldg(scales + tile);
+      const float tile_scale = scales[tile];
       multiply_tile();
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

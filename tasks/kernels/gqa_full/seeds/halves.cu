@@ -141,18 +141,17 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
         multiply(part, which == 0 ? low[step] : high[step],
                     values + step * 2 + (which == 1 ? kPart / 16 : 0), which + step > 0 ? 1 : 0);
   };
-  const auto add_part = [&](float (&to)[32], const float (&of_rest)[2], float value_scale) {
+  const auto add_part = [&](float (&to)[32], const float (&of_rest)[2], float scale) {
 #pragma unroll
-    for (int i = 0; i < 32; ++i) to[i] = to[i] * of_rest[i / 2 % 2] + part[i] * value_scale;
+    for (int i = 0; i < 32; ++i) to[i] = to[i] * of_rest[i / 2 % 2] + part[i] * scale;
   };
   // The maximum with this tile; kept: what the sums until now are to be multiplied by.
-  const auto new_maxima = [&](int tile) {
+  const auto new_maxima = [&](int tile, float key_scale) {
     if ((tile + 1) * kKeys > of.n) {
 #pragma unroll
       for (int i = 0; i < 32; ++i)
         if (tile * kKeys + i / 4 * 8 + t4 * 2 + i % 2 >= of.n) score[i] = -INFINITY;
     }
-    const float key_scale = __ldg(of.key_scale + first_tile + tile) * of.scale;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float now = -INFINITY;
@@ -161,7 +160,7 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
         now = fmaxf(now, fmaxf(score[i + half * 2], score[i + half * 2 + 1]));
       now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
       now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
-      factor[half] = exponent_factor(query_scale[half], key_scale);
+      factor[half] = exponent_factor(query_scale[half], key_scale * of.scale);
       now = fmaxf(most[half], now * factor[half]);
       kept[half] = power_of_2(most[half] - now);
       most[half] = now;
@@ -186,6 +185,10 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
     }
   };
 
+  // (The read-only path might read them before the kernel that writes them has ended.)
+  const float* const key_scale = of.key_scale + first_tile;
+  const float* const value_scale = of.value_scale + first_tile;
+  const float first_scale = key_scale[0];
   Place at;
   ring.wait(at);
   products_begin();
@@ -194,7 +197,7 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
   products_wait<0>(score);
   ring.release(at);
   at.next();
-  new_maxima(0);
+  new_maxima(0, first_scale);
   exponentials();
   if (TURNS == 1 && mine == 1 && tiles > 1) announce(1, 256);
   // What is multiplied: values of this tile, keys of the next one.
@@ -203,7 +206,7 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
     at.next();
     const Place keys = at;
     at.next();
-    const float value_scale = __ldg(of.value_scale + first_tile + tile);
+    const float of_values = value_scale[tile], of_keys = key_scale[tile + 1];
     ring.wait(values);
     ring.wait(keys);
     if (TURNS == 1) meet(1 + mine, 256);
@@ -213,7 +216,7 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
     multiply_keys(keys);
     products_commit();
     products_wait<1>(part);
-    add_part(out[0], kept, value_scale);
+    add_part(out[0], kept, of_values);
     products_begin();
     multiply_values(values, 1);
     products_commit();
@@ -221,15 +224,15 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
     products_wait<1>(score);
     ring.release(keys);
     const float kept_before[2] = {kept[0], kept[1]};
-    new_maxima(tile + 1);
+    new_maxima(tile + 1, of_keys);
     products_wait<0>(part);
     factors_free(high);
     factors_free(low);
     ring.release(values);
-    add_part(out[1], kept_before, value_scale);
+    add_part(out[1], kept_before, of_values);
     exponentials();
   }
-  const float value_scale = __ldg(of.value_scale + first_tile + tiles - 1);
+  const float of_values = value_scale[tiles - 1];
   ring.wait(at);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -237,7 +240,7 @@ __global__ void __launch_bounds__((kGroups + 1) * 128, 1) attend(Heads of) {
     multiply_values(at, half);
     products_commit();
     products_wait<0>(part);
-    add_part(out[half], kept, value_scale);
+    add_part(out[half], kept, of_values);
   }
 
 #pragma unroll
