@@ -16,8 +16,9 @@ KERNELS = ROOT / "tasks" / "kernels"
 HEADING = re.compile(r"// sculler:file (\S+)(?: from (\S+))?\s*$")
 TUNABLE = re.compile(r"// sculler:tune (\w+) in \{([^}]*)\}")
 # What is measured of a seed beside its usual values where --variants asks for it.
-VARIANTS = {"halves": [{"CLUSTER": "1"}, {"DEPTH": "2048"}, {"STAGES": "3"},
-                       {"TILE_N": "128", "STAGES": "6"}, {"TILE_N": "128", "STAGES": "3", "BLOCKS": "2"}, {"TURNS": "0"}, {"SLOTS": "4"},
+VARIANTS = {"halves": [{"CLUSTER": "1"}, {"JOINT": "0"}, {"JOINT": "1"}, {"DEPTH": "2048"},
+                       {"JOINT": "0", "STAGES": "3"}, {"TILE_N": "128", "STAGES": "6"},
+                       {"JOINT": "0", "TILE_N": "128", "STAGES": "3", "BLOCKS": "2"}, {"TURNS": "0"}, {"SLOTS": "4"},
                        {"TASKS": "2"}, {"TASKS": "8"}],
             "split": [{"PRODUCT": "0"}, {"STAGES": "2"}, {"STAGES": "4"}, {"TILE_K": "16", "STAGES": "4"},
                       {"TILE_M": "64", "TILE_N": "128"}],
@@ -94,7 +95,8 @@ def main():
             files = files_of(KERNELS / name / seed)
             values = usual(files)
             variants = VARIANTS.get(pathlib.Path(seed).stem, []) if a.variants else []
-            changes = [{}] + [change for change in variants if change.keys() <= values.keys()]
+            changes = [{}] + [change for change in variants
+                              if change.keys() <= values.keys() and not change.items() <= values.items()]
             for change in changes:
                 job = {"version": 1, "task": str(KERNELS / name), "target": "cuda", "profile": a.profile, "n_ranks": 1,
                        "candidate": {"files": files, "defines": {**values, **change}}, "size": a.size, "seed": a.seed,

@@ -33,11 +33,12 @@ constexpr int kBytesA = kTileM / 64 * kBox, kBytesB = TILE_N / 64 * kBox;
 // Halves of each factor that a stage holds, and how often the depth is gone through.
 constexpr int kHalves = JOINT ? 2 : 1, kParts = JOINT ? 1 : 3;
 constexpr int kBytesAOfStage = kHalves * kBytesA;
-constexpr int kStageBytes = kBytesAOfStage + kHalves * kBytesB;
-constexpr int kSharedBytes = STAGES * kStageBytes + 1024;  // stages begin at a multiple of 1024
-constexpr int kSums = TILE_N / 2;                          // of a thread
+constexpr int kStageBytes = kBytesAOfStage + kHalves * kBytesB, kStages = STAGES / kHalves;
+constexpr int kSharedBytes = kStages * kStageBytes + 1024;  // stages begin at a multiple of 1024
+constexpr int kSums = TILE_N / 2;                           // of a thread
 constexpr int kDepth = DEPTH == 0 ? 1 << 30 : DEPTH;
 static_assert(TILE_N == 128 || TILE_N == 256);
+static_assert(kStages >= 2, "a stage is given back when the next one is multiplied");
 static_assert(BLOCKS == 1 || TILE_N == 128, "there are not enough registers");
 static_assert((kSharedBytes + 1024) * BLOCKS <= 228 * 1024, "there is not enough shared memory");
 static_assert(TILE_N / 64 % CLUSTER == 0 && DEPTH % kTileK == 0);
@@ -67,7 +68,7 @@ struct Stage {
   int at = 0;
   uint32_t parity = 0;
   __device__ void next() {
-    if (++at == STAGES) at = 0, parity ^= 1;
+    if (++at == kStages) at = 0, parity ^= 1;
   }
 };
 
@@ -79,10 +80,10 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThread
     halves_product(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap y,
                    Shape shape, float* aside, Finish finish) {
   extern __shared__ uint8_t shared[];
-  __shared__ __align__(8) uint64_t barriers[2 * STAGES];
+  __shared__ __align__(8) uint64_t barriers[2 * kStages];
   const uint32_t stages = (address_of(shared) + 1023) & ~1023u;
   const auto full = [&](int stage) { return address_of(barriers + stage); };
-  const auto empty = [&](int stage) { return address_of(barriers + STAGES + stage); };
+  const auto empty = [&](int stage) { return address_of(barriers + kStages + stage); };
   const int thread = static_cast<int>(threadIdx.x), group = thread / 128;
   const int rank = CLUSTER == 1 ? 0 : static_cast<int>(cluster_rank());
   const int first = static_cast<int>(blockIdx.x) / CLUSTER,
@@ -91,7 +92,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(kProductThread
   if (thread == 0) {
     prefetch_map(&x);
     prefetch_map(&y);
-    for (int i = 0; i < STAGES; ++i) {
+    for (int i = 0; i < kStages; ++i) {
       barrier_init(full(i), 1);
       barrier_init(empty(i), kConsumers * 4 * CLUSTER);  // a warp each
     }

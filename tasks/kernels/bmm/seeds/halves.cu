@@ -10,7 +10,7 @@
 // Tiles in shared memory: one is multiplied while the others arrive.
 // sculler:tune STAGES in {2,3,4,6}
 #ifndef STAGES
-#define STAGES 2
+#define STAGES 4
 #endif
 // Blocks that fetch W together.
 // sculler:tune CLUSTER in {1,2}
@@ -27,7 +27,7 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
-// 1: a stage holds both halves of both factors, and takes twice the memory; each is copied once.
+// 1: two stages are one that holds both halves of both factors; each is copied once.
 // sculler:tune JOINT in {0,1}
 #ifndef JOINT
 #define JOINT 1

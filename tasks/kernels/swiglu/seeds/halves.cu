@@ -27,7 +27,7 @@
 #ifndef DEPTH
 #define DEPTH 0
 #endif
-// 1: a stage holds both halves of both factors, and takes twice the memory; each is copied once.
+// 1: two stages are one that holds both halves of both factors; each is copied once.
 // sculler:tune JOINT in {0,1}
 #ifndef JOINT
 #define JOINT 0
