@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -37,9 +38,9 @@ def variants(usual, choices, most):
 
 
 def build(nvcc, folder, files, defines):
-    """The program of a source with these tunables, made once; its name in the folder, or what the compiler said."""
+    """The program of a source with these tunables, made once: its name in the folder, and what the compiler said."""
     words = [nvcc, "-std=c++17", "-shared", "-cudart", "shared", "-gencode", "arch=compute_90a,code=sm_90a",
-             "-Xcompiler", "-fPIC,-fno-gnu-unique", "--expt-relaxed-constexpr", "--expt-extended-lambda", f"-I{INCLUDE}"]
+             "-Xptxas", "-v", "-Xcompiler", "-fPIC,-fno-gnu-unique", "--expt-relaxed-constexpr", "--expt-extended-lambda", f"-I{INCLUDE}"]
     words += [f"-D{name}={value}" for name, value in sorted(defines.items())]
     digest = hashlib.sha256(repr((files, words)).encode()).hexdigest()[:16]
     out = folder / f"{digest}.so"
@@ -54,7 +55,9 @@ def build(nvcc, folder, files, defines):
         said = [line for line in done.stderr.split("\n") if "error" in line] or [done.stderr.strip()[-200:]]
         return "", said[0]
     (place / "made.so").replace(out)
-    return out.name, ""
+    serial = re.search(r"C75\d\d", done.stderr)
+    spilled = sum(int(count) for count in re.findall(r"(\d+) bytes spill stores", done.stderr))
+    return out.name, (f" wgmma serialised ({serial[0]})" if serial else "") + (f" {spilled} bytes spilled" if spilled else "")
 
 
 def main():
@@ -103,7 +106,7 @@ def main():
         made = pool.map(lambda job: build(nvcc, a.folder, job[1], job[2]), jobs)
         for (label, _, _, numbers), (file, said) in zip(jobs, made):
             refused += not file
-            print(f"{label}: {file or said}", flush=True)
+            print(f"{label}: {file}{said}", flush=True)
             if file:
                 lines.append(" ".join([label, f"./{file}", *numbers]))
                 (a.folder / "list").write_text("\n".join(lines) + "\n")

@@ -10,6 +10,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "entry.h"
 #include "wgmma.h"
@@ -92,6 +93,7 @@ __device__ inline void load_some(const float* from, int64_t there, float (&v)[kN
 
 // Where numbers come from: the eight (of a row) or four (of columns) from (batch, i, j) on.
 struct AsTheyAre {
+  static constexpr bool kInput = true;  // of columns: no kernel of the run writes it
   const float* data;
   int64_t row, batch;
   template <bool kWide, int kN>
@@ -308,10 +310,12 @@ __device__ inline int64_t sampled(const Factor& to, int s) {
 __device__ inline bool fits(uint32_t most, uint32_t guess, float scale) {
   return guess == 0 ? most == 0 : __uint_as_float(most) * scale <= 61440.0f;
 }
-template <bool kWide, class Source, class Also>
+// kApart: it reads what no kernel before it writes.
+template <bool kApart, bool kWide, class Source, class Also>
 __global__ void __launch_bounds__(kColumnThreads)
     guess_columns(Factor to, Source source, Also also) {
-  behind_previous();
+  if constexpr (kApart) next_may_come();
+  else behind_previous();
   const Columns c(to);
   int64_t i0 = int64_t{blockIdx.y} * kRowsOfRound * kRounds + c.warp;
   Rows v;
@@ -342,6 +346,7 @@ __global__ void __launch_bounds__(kColumnThreads)
       fits(most.z, guess.z, scales.scale[2]) && fits(most.w, guess.w, scales.scale[3]);
   if (__syncthreads_or(!fine) != 0 && threadIdx.x == 0)
     atomicMax(to.mend + c.batch * gridDim.x + blockIdx.x, 1u);
+  if constexpr (kApart) until_previous_ended();
 }
 template <bool kWide, class Source>
 __global__ void __launch_bounds__(kColumnThreads) mend_columns(Factor to, Source source) {
@@ -388,7 +393,9 @@ void halves_of_columns(const Factor& to, const Source& source, Queue& queue,
                  dim3(across, 1, batches), kColumnThreads, 0, to, source, also);
     return;
   }
-  queue.launch(wide ? guess_columns<true, Source, Also> : guess_columns<false, Source, Also>,
+  constexpr bool kApart = Source::kInput && std::is_same_v<Also, NothingElse>;
+  queue.launch(wide ? guess_columns<kApart, true, Source, Also>
+                    : guess_columns<kApart, false, Source, Also>,
                dim3(across, blocks_of(to.outer, kRowsOfRound * kRounds), batches), kColumnThreads,
                0, to, source, also);
   queue.launch(wide ? mend_columns<true, Source> : mend_columns<false, Source>,

@@ -71,10 +71,17 @@ __device__ inline void cluster_sync() {
 }
 
 // ---- A kernel that a Queue launched may begin while the one before it ends: first of all it waits
-// for that one's end, and lets the next one come.
-__device__ inline void behind_previous() {
+// for that one's end, and lets the next one come. One that needs nothing of the one before it lets
+// the next come at once and waits last of all: whoever waits for its end has waited for both.
+__device__ inline void until_previous_ended() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ inline void next_may_come() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+__device__ inline void behind_previous() {
+  until_previous_ended();
+  next_may_come();
 }
 
 // ---- The box at (x, y, z) of a tensor; zeros beyond the tensor. To all blocks of the mask, at the

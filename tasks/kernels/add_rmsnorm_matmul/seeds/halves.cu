@@ -68,6 +68,7 @@ struct Added {
   [[nodiscard]] bool wide() const { return x.wide() && z.wide(); }
 };
 struct Gained {
+  static constexpr bool kInput = true;
   AsTheyAre w;
   const float* g;
   template <bool kWide, int kN>

@@ -93,6 +93,7 @@ __global__ void __launch_bounds__(256)
 }
 // W, and below it the rows of B, each with what T is short of.
 struct Stacked {
+  static constexpr bool kInput = false;
   AsTheyAre w, b;
   const float* inverse_a;
   int64_t k;

@@ -86,6 +86,7 @@ struct MostOfBoth {
   }
 };
 struct Alternating {
+  static constexpr bool kInput = true;
   AsTheyAre gate, up;
   int64_t n;
   template <bool kWide, int kN>
