@@ -27,14 +27,17 @@ def choices(files, only):
             for name, values in pack.TUNABLE.findall(text) if not only or name in only}
 
 
-def variants(usual, choices, most):
-    """Settings beside the usual one: first those with one change, then with two, and so on."""
-    every = []
+def variants(usual, choices, known, most):
+    """Settings beside the usual one: those that pack.py has, then those with one change, with two, and so on."""
+    every = [change for change in known if change.keys() <= choices.keys() and any(usual[k] != v for k, v in change.items())]
     for count in range(1, len(choices) + 1):
         for names in itertools.combinations(choices, count):
             others = [[v for v in choices[name] if v != usual[name]] for name in names]
             every += [dict(zip(names, values)) for values in itertools.product(*others)]
-    return [{}] + every[:most]
+    different = {}
+    for change in every:
+        different.setdefault(tuple(sorted({**usual, **change}.items())), change)
+    return [{}] + list(different.values())[:most]
 
 
 def build(nvcc, folder, files, defines):
@@ -93,7 +96,8 @@ def main():
         for path in plain + (seeds if a.seeds else seeds[:1]):
             files = pack.files_of(pack.KERNELS / name / path)
             usual = pack.usual(files)
-            for change in variants(usual, choices(files, split(a.only)), a.most):
+            known = pack.VARIANTS.get(pathlib.Path(path).stem, [])
+            for change in variants(usual, choices(files, split(a.only)), known, a.most):
                 label = ":".join([f"{name}/{pathlib.Path(path).stem}", *(f"{k}={v}" for k, v in change.items())])
                 jobs.append((label, files, {**usual, **change}, numbers))
     a.folder.mkdir(parents=True, exist_ok=True)
