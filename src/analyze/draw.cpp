@@ -7,6 +7,7 @@
 
 #include "analyze/analysis.h"
 #include "base/strings.h"
+#include "base/xml.h"
 
 namespace sculler::analyze {
 namespace {
@@ -15,44 +16,6 @@ constexpr double kLeft = 130, kTop = 66, kLane = 44, kBox = 28, kWidth = 1040, k
 constexpr double kLetter = 6.3;  // width of one, about
 constexpr const char *kComputes = "#8fb8de", *kCommunicates = "#f2b36f", *kCopies = "#a8d5a2",
                      *kOther = "#d9d9d9", *kInk = "#333", *kCritical = "#b3261e";
-
-// Bytes of the UTF-8 character at the front that XML allows; 0: none.
-std::size_t character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
-  const std::size_t n = lead >= 0xf0 && lead < 0xf5   ? 4
-                        : lead >= 0xe0 && lead < 0xf0 ? 3
-                        : lead >= 0xc2 && lead < 0xe0 ? 2
-                                                      : 0;
-  if (n == 0 || text.size() < n) return 0;
-  uint32_t code = lead & (0xffu >> (n + 1));
-  for (std::size_t i = 1; i < n; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3fu);
-  }
-  const bool too_long = (n == 3 && code < 0x800) || (n == 4 && code < 0x10000);
-  const bool forbidden = (code >= 0xd800 && code < 0xe000) || (code & 0xfffe) == 0xfffe ||
-                         code > 0x10ffff || code < 0xa0;
-  return too_long || forbidden ? 0 : n;
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t n = character(text);
-    switch (text.front()) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += n > 0 ? text.substr(0, n) : std::string_view("?");
-    }
-    text.remove_prefix(std::max<std::size_t>(1, n));
-  }
-  return out;
-}
 
 const char* colour(const Iteration& it, const Operation& op) {
   if (communicates(it, op)) return kCommunicates;
@@ -141,7 +104,7 @@ class Drawing {
 
   void text(double x, double y, std::string_view what, int size = 11) {
     out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\">{}</text>\n", x, y, size,
-                        escaped(what));
+                        xml_escaped(what));
   }
   void rect(double x, double y, double width, double height, const char* fill,
             const char* stroke = "none", int thick = 1) {
@@ -181,7 +144,7 @@ class Drawing {
     std::string about = fmt::format("{}: {}", op.kind, label(op));
     if (op.timed() && op.duration() > 0)
       about += fmt::format(", {:.1f} to {:.1f} µs", op.start_us, op.end_us);
-    out_ += fmt::format("<g><title>{}</title>", escaped(about));
+    out_ += fmt::format("<g><title>{}</title>", xml_escaped(about));
     rect(b.x, b.y, b.width, kBox, colour(it_, op), critical_[i] ? kCritical : "#888",
          critical_[i] ? 2 : 1);
     const auto letters = static_cast<std::size_t>(std::max(0.0, (b.width - 8) / kLetter));
@@ -209,7 +172,7 @@ class Drawing {
                                     it_.operations[e.from].id, it_.operations[e.to].id);
     if (e.size() > 0) about += ": " + bytes_text(e.size());
     out_ += fmt::format("<path d=\"{}\" fill=\"none\" {}><title>{}</title></path>\n", path, style,
-                        escaped(about));
+                        xml_escaped(about));
   }
   void headroom(double y) {
     const Headroom& h = *a_.headroom;

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "base/xml.h"
 
 namespace sculler::cli::kernels {
 namespace {
@@ -42,18 +43,6 @@ std::string percent(const std::optional<double>& value) {
 
 std::string times(const Against* against) {
   return against == nullptr ? std::string("-") : fmt::format("{:.2f}", against->ratio);
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '&') out += "&amp;";
-    else if (c == '"') out += "&quot;";
-    else out += c;
-  }
-  return out;
 }
 
 std::string cost_lines(const std::vector<Row>& rows) {
@@ -307,7 +296,7 @@ std::string picture(const std::vector<Row>& rows) {
     const Against* base = row->over(row->baseline);
     const double best = peaks ? row->percent_peak.value_or(0) : base == nullptr ? 0 : base->ratio;
     out += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 8,
-                       y + 1.5 * kLine + 4, escaped(row->kernel));
+                       y + 1.5 * kLine + 4, xml_escaped(row->kernel));
     for (const Bar& bar : {Bar{"#999", value(*row, row->baseline)},
                            Bar{"#d08a2e", value(*row, row->vendor)}, Bar{"#2a6fb0", best}}) {
       if (bar.value > 0) {
