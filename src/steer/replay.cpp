@@ -8,11 +8,22 @@ namespace sculler::steer {
 
 namespace {
 
-// The candidates' ids, the best first, no more than fit.
-std::vector<uint64_t> ranked(const Trace& trace, bool by_vip, uint64_t capacity) {
-  std::vector<Candidate> all = trace.head.candidates;
-  const auto better = [by_vip](const Candidate& a, const Candidate& b) {
-    if (by_vip && a.vip != b.vip) return a.vip > b.vip;
+enum class Begin { kEmpty, kDegree, kVip };
+
+Begin begin_of(std::string_view policy) {
+  const std::string_view name = policy.substr(0, policy.find(':'));
+  if (name == "vip") return Begin::kVip;
+  return name == "degree" || name == "massivegnn" ? Begin::kDegree : Begin::kEmpty;
+}
+
+}  // namespace
+
+std::vector<uint64_t> rows_to_begin_with(std::vector<Candidate> all, std::string_view policy,
+                                         uint64_t capacity) {
+  const Begin begin = begin_of(policy);
+  if (begin == Begin::kEmpty) return {};
+  const auto better = [begin](const Candidate& a, const Candidate& b) {
+    if (begin == Begin::kVip && a.vip != b.vip) return a.vip > b.vip;
     if (a.degree != b.degree) return a.degree > b.degree;
     return a.id < b.id;
   };
@@ -22,8 +33,6 @@ std::vector<uint64_t> ranked(const Trace& trace, bool by_vip, uint64_t capacity)
   for (auto c = all.begin(); c != end; ++c) ids.push_back(c->id);
   return ids;
 }
-
-}  // namespace
 
 Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capacity,
                       Controller* control) {
@@ -38,10 +47,9 @@ Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capa
   auto made = Buffer::make(settings);
   if (!made) return fail(made.error());
   Buffer& buffer = **made;
-  const std::string_view name = policy.substr(0, policy.find(':'));
-  if (name == "degree" || name == "vip" || name == "massivegnn") {
+  if (const Begin begin = begin_of(policy); begin != Begin::kEmpty) {
     const auto& all = trace.head.candidates;
-    const bool vip = name == "vip";
+    const bool vip = begin == Begin::kVip;
     if (std::none_of(all.begin(), all.end(),
                      [vip](const Candidate& c) { return vip ? c.vip > 0 : c.degree > 0; }))
       return fail({ErrorCode::kBadInput,
@@ -49,7 +57,8 @@ Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capa
                    {},
                    "policy " + std::string(policy),
                    "Record it with candidates."});
-    if (auto plan = buffer.preload(ranked(trace, vip, capacity)); !plan) return fail(plan.error());
+    if (auto plan = buffer.preload(rows_to_begin_with(all, policy, capacity)); !plan)
+      return fail(plan.error());
   }
   uint64_t scheduled = 0;
   std::string running = buffer.policy();
@@ -67,7 +76,7 @@ Result<Counts> replay(const Trace& trace, std::string_view policy, uint64_t capa
   return buffer.metrics().total();
 }
 
-Result<uint64_t> capacity_of(const Trace& trace, std::string_view text) {
+Result<uint64_t> capacity_of(uint64_t of, std::string_view text) {
   const auto bad = [&] {
     return fail({ErrorCode::kUsage,
                  "is neither a share (5%) nor a number of rows",
@@ -84,10 +93,13 @@ Result<uint64_t> capacity_of(const Trace& trace, std::string_view text) {
     return static_cast<uint64_t>(value);
   }
   if (value > 100) return bad();
-  const uint64_t of = trace.head.halo > 0 ? trace.head.halo : trace.distinct();
   const double rows = value / 100 * static_cast<double>(of);
   if (rows > static_cast<double>(kMaxRows)) return bad();  // the halo is what the file says
   return static_cast<uint64_t>(rows);
+}
+
+Result<uint64_t> capacity_of(const Trace& trace, std::string_view text) {
+  return capacity_of(trace.head.halo > 0 ? trace.head.halo : trace.distinct(), text);
 }
 
 }  // namespace sculler::steer
