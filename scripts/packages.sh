@@ -1,5 +1,5 @@
 # Sourced by ./quickstart, ./test and scripts/fresh-debian: installs what packages.txt lists and the machine lacks.
-# Functions: packages_of GROUP SOURCE · install_apt GROUP... · install_cuda · install_cutlass · have_cuda
+# Functions: packages_of GROUP SOURCE · train_group · install_apt GROUP... · install_cuda · install_cutlass · have_cuda
 
 sculler_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 sculler_prefix=${SCULLER_PREFIX:-${XDG_DATA_HOME:-$HOME/.local/share}/sculler}
@@ -15,6 +15,9 @@ as_root() {
 }
 
 packages_of() { awk -v g="$1" -v s="$2" '$1==g && $2==s {print $3}' "$sculler_root/packages.txt"; }
+
+# Empty where the trainer of sculler-gnn is not wanted.
+train_group() { [ "${SCULLER_TRAIN:-1}" = 0 ] || echo train; }
 
 install_apt() {
   command -v apt-get >/dev/null 2>&1 || { say "no apt-get here: install by hand: $(for g in "$@"; do packages_of "$g" apt; done | tr '\n' ' ')"; return 0; }

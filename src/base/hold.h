@@ -11,7 +11,7 @@ namespace sculler {
 // so that whoever waits for FILE finds the process there. Points: "spooled" (evaluator: a verdict
 // is durable and not answered yet), "attempt" and "evaluation" (orchestrator: written, its
 // transaction not committed), "import" (orchestrator: before the commit of what the spool held),
-// "best" (before best/ is written).
+// "best" (before best/ is written), "checkpoint" (ranks of a training: an epoch's is durable).
 void hold_point(std::string_view name);
 
 }  // namespace sculler

@@ -29,15 +29,19 @@ void App::print(const std::string& text) const {
 }
 
 int run_app(App& app, const std::vector<std::string>& arguments) {
-  CLI::App cli{"Prefetching for distributed training on graphs: traces and policies.",
+  CLI::App cli{"Distributed training on graphs, and the prefetching of its features.",
                "sculler-gnn"};
   cli.require_subcommand(1);
   cli.set_version_flag("--version", "sculler-gnn 0.1.0");
   Action action;
+  add_compare(cli, app, action);
+  add_graph(cli, app, action);
+  add_partition(cli, app, action);
   add_replay(cli, app, action);
   add_trace(cli, app, action);
   for (auto* command : cli.get_subcommands({}))
     command->add_flag("--json", app.json, "machine-readable output");
+  add_train(cli, app, action);  // hands its options over, --json among them
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     cli.parse(reversed);

@@ -26,7 +26,11 @@ struct App {
 [[nodiscard]] int run_app(App& app, const std::vector<std::string>& arguments);
 
 using Action = std::function<Status()>;
+void add_compare(CLI::App& cli, App& app, Action& action);
+void add_graph(CLI::App& cli, App& app, Action& action);
+void add_partition(CLI::App& cli, App& app, Action& action);
 void add_replay(CLI::App& cli, App& app, Action& action);
 void add_trace(CLI::App& cli, App& app, Action& action);
+void add_train(CLI::App& cli, App& app, Action& action);
 
 }  // namespace sculler::gnn

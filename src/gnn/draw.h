@@ -13,7 +13,16 @@
 namespace sculler::gnn {
 
 // What a draw is for, so that equal positions of different uses differ.
-enum class Use : uint64_t { kEdge = 1, kLabel, kEpoch, kNeighbour, kTrain, kPartition };
+enum class Use : uint64_t {
+  kEdge = 1,
+  kLabel,
+  kEpoch,
+  kNeighbour,
+  kTrain,
+  kPartition,
+  kFeature,
+  kWeight
+};
 
 // 64 uniform bits of the position (a, b, c, d) of a use.
 inline uint64_t draw(uint64_t seed, Use use, uint64_t a, uint64_t b = 0, uint64_t c = 0,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct BlockModel {
 
 // "u v" a line, '#' comments (SNAP). Nodes are numbered in the order in which they appear.
 [[nodiscard]] Result<Graph> read_edges(const std::string& path);
+// A graph file of METIS: "nodes edges [format [constraints]]", then a line of neighbours a node,
+// numbered from 1; weights are read over. Nodes keep their order, isolated ones too.
+[[nodiscard]] Result<Graph> read_metis(const std::string& path);
+[[nodiscard]] Result<Graph> parse_metis(std::string_view text, const std::string& origin);
 
 // The part of every node: linear deterministic greedy (Stanton and Kliot, 2012) over the nodes in
 // breadth-first order, restreamed; parts differ by 5 % in size at most.

@@ -19,25 +19,33 @@ std::vector<uint32_t> train_nodes(const Graph& graph, const std::vector<uint32_t
 
 }  // namespace
 
+steer::TraceHead trace_head(const Graph& graph, const std::vector<bool>& mine,
+                            const std::vector<uint32_t>& train, const SamplerSettings& sampler) {
+  steer::TraceHead head;
+  std::vector<bool> halo(graph.nodes());
+  for (uint32_t v = 0; v < graph.nodes(); ++v) {
+    if (!mine[v]) continue;
+    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) {
+      const uint32_t u = graph.neighbours[e];
+      if (mine[u] || halo[u]) continue;
+      halo[u] = true;
+      ++head.halo;
+    }
+  }
+  const auto vip =
+      steer::inclusion_probabilities(graph.view(), train, sampler.batch, sampler.fanouts);
+  for (uint32_t v = 0; v < graph.nodes(); ++v)
+    if (!mine[v] && vip[v] > 0) head.candidates.push_back({v, graph.degree(v), vip[v]});
+  return head;
+}
+
 steer::Trace remote_trace(const Graph& graph, const std::vector<uint32_t>& part,
                           const TraceSettings& settings) {
   steer::Trace trace;
-  std::vector<bool> halo(graph.nodes());
-  for (uint32_t v = 0; v < graph.nodes(); ++v) {
-    if (part[v] != settings.rank) continue;
-    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) {
-      const uint32_t u = graph.neighbours[e];
-      if (part[u] == settings.rank || halo[u]) continue;
-      halo[u] = true;
-      ++trace.head.halo;
-    }
-  }
+  std::vector<bool> mine(graph.nodes());
+  for (uint32_t v = 0; v < graph.nodes(); ++v) mine[v] = part[v] == settings.rank;
   auto train = train_nodes(graph, part, settings, 0);
-  const auto vip = steer::inclusion_probabilities(graph.view(), train, settings.sampler.batch,
-                                                  settings.sampler.fanouts);
-  for (uint32_t v = 0; v < graph.nodes(); ++v)
-    if (part[v] != settings.rank && vip[v] > 0)
-      trace.head.candidates.push_back({v, graph.degree(v), vip[v]});
+  trace.head = trace_head(graph, mine, train, settings.sampler);
 
   Sampler sampler(graph, settings.sampler);
   std::vector<uint64_t> remote;

@@ -19,6 +19,12 @@ struct TraceSettings {
   bool drift = false;  // from the middle on seeds come from other nodes (drawn afresh)
 };
 
+// What is known before training of a rank that owns the nodes of `mine`: its halo, and the remote
+// nodes that the sampler can reach from `train`, with degree and inclusion probability.
+[[nodiscard]] steer::TraceHead trace_head(const Graph& graph, const std::vector<bool>& mine,
+                                          const std::vector<uint32_t>& train,
+                                          const SamplerSettings& sampler);
+
 // Candidates are the remote nodes that the sampler can reach, with degree and inclusion
 // probability (of the first half's seeds).
 [[nodiscard]] steer::Trace remote_trace(const Graph& graph, const std::vector<uint32_t>& part,

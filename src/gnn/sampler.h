@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gnn/graph.h"
+#include "gnn/sample.h"
 
 namespace sculler::gnn {
 
@@ -19,20 +20,25 @@ struct SamplerSettings {
 class Sampler {
  public:
   Sampler(const Graph& graph, SamplerSettings settings)
-      : graph_(graph), settings_(std::move(settings)), mark_(graph.nodes(), 0) {}
+      : graph_(graph),
+        settings_(std::move(settings)),
+        mark_(graph.nodes(), 0),
+        place_(graph.nodes(), 0) {}
 
   // The train nodes in the order of an epoch, cut into minibatches; the last may be short.
   [[nodiscard]] std::vector<std::vector<uint32_t>> epoch(std::span<const uint32_t> train,
                                                          uint64_t number) const;
-  // All nodes whose features a minibatch reads: its seeds and up to fanout neighbours of each node
-  // of the layer before, without replacement. Ascending.
+  // Seeds, and up to fanout neighbours of each node of the layer before, without replacement.
+  [[nodiscard]] Sample sample(std::span<const uint32_t> seeds, uint64_t epoch, uint64_t minibatch);
+  // All nodes of it, ascending.
   [[nodiscard]] std::vector<uint32_t> nodes(std::span<const uint32_t> seeds, uint64_t epoch,
                                             uint64_t minibatch);
 
  private:
   const Graph& graph_;
   SamplerSettings settings_;
-  std::vector<uint64_t> mark_;  // the call that saw a node last
+  std::vector<uint64_t> mark_;   // the call that saw a node last
+  std::vector<uint32_t> place_;  // where it stands in that call's nodes
   uint64_t call_ = 0;
 };
 

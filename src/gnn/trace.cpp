@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "base/strings.h"
 #include "gnn/app.h"
+#include "gnn/dataset.h"
 #include "gnn/remote.h"
 
 namespace sculler::gnn {
@@ -21,26 +21,6 @@ struct Options {
   uint32_t parts = 4;
   TraceSettings trace;
 };
-
-Result<Graph> make_graph(const std::string& text, uint64_t seed) {
-  const auto colon = text.find(':');
-  const std::string kind = text.substr(0, colon);
-  const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
-  if (kind == "edges" && !rest.empty()) return read_edges(rest);
-  const auto number = parse_int(rest);
-  if (kind == "rmat" && number && *number >= 1 && *number <= 28)
-    return rmat(static_cast<uint32_t>(*number), 16, seed);
-  if (kind == "blocks" && number && *number >= 2 && *number <= (int64_t{1} << 28)) {
-    BlockModel model;
-    model.nodes = static_cast<uint32_t>(*number);
-    return block_model(model, seed);
-  }
-  return fail({ErrorCode::kUsage,
-               "is no graph",
-               {},
-               "--graph " + text,
-               "Use rmat:SCALE (1 to 28), blocks:NODES, or edges:FILE."});
-}
 
 Status run(Options options, App& app) {
   auto graph = make_graph(options.graph, options.trace.sampler.seed);
@@ -83,8 +63,7 @@ void add_trace(CLI::App& cli, App& app, Action& action) {
   auto* command =
       cli.add_subcommand("trace", "the remote ids of one rank by neighbour sampling, as a trace");
   auto options = std::make_shared<Options>();
-  command->add_option("--graph", options->graph, "rmat:SCALE, blocks:NODES or edges:FILE (SNAP)")
-      ->required();
+  command->add_option("--graph", options->graph, kGraphs)->required();
   command->add_option("--out", options->out, "the file to write")->required();
   command->add_option("--parts", options->parts, "partitions (4)")->check(CLI::Range(1, 4096));
   command->add_option("--rank", options->trace.rank, "whose trace (0)");
