@@ -71,11 +71,11 @@ __device__ inline void cluster_sync() {
 }
 
 // ---- A kernel that a Queue launched may begin while the one before it ends: first of all it waits
-// for that one's end, and lets the next one come. One that needs nothing of the one before it lets
-// the next come at once and waits last of all: whoever waits for its end has waited for both.
-__device__ inline void until_previous_ended() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
+// for that one's end, and lets the next one come. What an earlier kernel of the run writes is not
+// read by __ldg right behind: the compiler may move that before the wait. One that needs nothing of
+// the one before it lets the next come at once and waits last of all: whoever waits for its end has
+// waited for both.
+__device__ inline void until_previous_ended() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ inline void next_may_come() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }

@@ -242,7 +242,7 @@ __device__ inline void each_four(const Place& p, const Scales& scales, const flo
   for (int half = 0; half < 2; ++half) {
     const int row = p.row + thread / 32 * 16 + lane / 4 + half * 8;
     const float of_row =
-        row < p.m && kScaled ? __ldg(scales.rows + p.batch * scales.rows_batch + row) : 0.0f;
+        row < p.m && kScaled ? scales.rows[p.batch * scales.rows_batch + row] : 0.0f;
 #pragma unroll
     for (int j = 0; j < TILE_N / 8; j += 2) {
       const int first = j * 4 + half * 2, second = first + 4;

@@ -105,7 +105,8 @@ struct Stacked {
       return;
     }
     b.load<kWide>(0, i - k, j, there, v);
-    const float factor = there > 0 ? __ldg(inverse_a + i - k) * power : 0.0f;
+    // Not by __ldg, which the compiler may move before the wait for the kernel that writes it.
+    const float factor = there > 0 ? inverse_a[i - k] * power : 0.0f;
 #pragma unroll
     for (int e = 0; e < kN; ++e) v[e] *= factor;
   }

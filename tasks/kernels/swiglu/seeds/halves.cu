@@ -112,10 +112,10 @@ struct Gate {
     for (int half = 0; half < 2; ++half) {
       const int row = p.row + thread / 32 * 16 + lane / 4 + half * 8;
       const bool there = row < p.m;
-      const float of_row = there ? __ldg(scales.rows + row) : 0.0f,
-                  length = there ? __ldg(lengths + row) * sqrtf(k) : 0.0f;
-      const float2 of_h = scales_of(__float_as_uint(length * __uint_as_float(__ldg(most)) *
-                                                    (length * __uint_as_float(__ldg(most + 1)))));
+      const float of_row = there ? scales.rows[row] : 0.0f,
+                  length = there ? lengths[row] * sqrtf(k) : 0.0f;
+      const float2 of_h = scales_of(__float_as_uint(length * __uint_as_float(most[0]) *
+                                                    (length * __uint_as_float(most[1]))));
       if (there && p.column == 0 && lane % 4 == 0) h.inverse[row] = of_h.y;
       const auto gated = [&](int group, uint32_t& high, uint32_t& low) {
         const int column = p.column + group * 16 + lane % 4 * 2;
