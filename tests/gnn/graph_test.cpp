@@ -1,6 +1,7 @@
 // Generators, partitions, sampling: what they promise, and that they are the same everywhere.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -111,6 +112,33 @@ TEST(Sampling, TakesAtMostTheFanoutOfEachNode) {
   for (uint64_t b = 0; b < 2000; ++b)
     for (const uint32_t v : sampler.nodes(centre, 1, b)) ++count[v];
   for (uint32_t v = 1; v <= 50; ++v) EXPECT_NEAR(count[v], 400, 90) << v;
+}
+
+TEST(Sampling, BlocksNameTheEdgesThatWereDrawn) {
+  const auto graph = gnn::rmat(9, 8, 1);
+  gnn::Sampler sampler(graph, {{3, 4}, 10, 7});
+  const std::vector<uint32_t> seeds{5, 17, 300};
+  const auto sample = sampler.sample(seeds, 2, 1);
+  ASSERT_EQ(sample.blocks.size(), 2U);
+  EXPECT_EQ(sample.seeds, 3U);
+  EXPECT_EQ(sample.blocks[0].destinations(), 3U);
+  EXPECT_EQ(std::vector<uint32_t>(sample.nodes.begin(), sample.nodes.begin() + 3), seeds);
+  const std::vector<uint32_t> fanouts{3, 4};
+  for (size_t layer = 0; layer < 2; ++layer) {
+    const auto& block = sample.blocks[layer];
+    for (uint32_t i = 0; i < block.destinations(); ++i) {
+      const uint32_t v = sample.nodes[i];
+      std::set<uint32_t> near;
+      for (uint32_t e = block.offsets[i]; e < block.offsets[i + 1]; ++e)
+        near.insert(sample.nodes[block.sources[e]]);
+      EXPECT_EQ(near.size(), std::min<uint64_t>(fanouts[layer], graph.degree(v)));
+      for (const uint32_t u : near)
+        EXPECT_TRUE(std::binary_search(
+            graph.neighbours.begin() + static_cast<int64_t>(graph.offsets[v]),
+            graph.neighbours.begin() + static_cast<int64_t>(graph.offsets[v + 1]), u));
+    }
+  }
+  EXPECT_EQ(sampler.nodes(seeds, 2, 1).size(), sample.nodes.size());
 }
 
 TEST(Sampling, AnEpochHasEveryTrainNodeOnce) {
