@@ -105,6 +105,8 @@ def main():
     shutil.copy(library, a.folder / "lib")
     subprocess.run(["g++", "-std=c++20", "-O2", f"-I{INCLUDE}", f"-I{home / 'include'}", HERE / "quick.cpp", "-o",
                     a.folder / "quick", library, "-ldl", "-static-libstdc++", "-Wl,-rpath,$ORIGIN/lib"], check=True)
+    (a.folder / "run.sh").write_text('#!/bin/sh\n# A row a variant; the list grows as variants are built; argument: another one.\n'
+                                     'cd "$(dirname "$0")" && CUDA_MODULE_LOADING=EAGER exec ./quick "${1:-list}"\n')
     lines, refused = [], 0
     with concurrent.futures.ThreadPoolExecutor(a.at_once) as pool:
         made = pool.map(lambda job: build(nvcc, a.folder, job[1], job[2]), jobs)
@@ -115,8 +117,6 @@ def main():
                 lines.append(" ".join([label, f"./{file}", *numbers]))
                 (a.folder / "list").write_text("\n".join(lines) + "\n")
     shutil.rmtree(a.folder / "sources", ignore_errors=True)
-    (a.folder / "run.sh").write_text('#!/bin/sh\n# A row a variant; arguments: another list.\n'
-                                     'cd "$(dirname "$0")" && CUDA_MODULE_LOADING=EAGER exec ./quick "${1:-list}"\n')
     print(f"{len(lines)} variants in {a.folder}, {refused} that do not compile; run there: sh run.sh")
     return 0 if lines else 1
 
