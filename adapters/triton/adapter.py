@@ -77,6 +77,16 @@ class TritonAdapter(Adapter):
 
     def timed(self, program, number, cold):
         """Microseconds of one run; the device is idle when it returns."""
+        # The host is late by 20 to 70 us at times; work on another stream is late every time.
+        for _ in range(5):
+            us, late_us = self.run_once(program, number, cold)
+            if late_us <= 50 + 0.05 * us:
+                return us
+        raise Refusal("CRASH", f"work went on for {late_us:.0f} us on other streams after the current one was done", "",
+                      "Enqueue everything on the current stream.")
+
+    def run_once(self, program, number, cold):
+        """A run's microseconds, and for how many the device was not idle after its stream."""
         torch, s = self.torch, self.sets[number]
         launch, tensors, dims = self.programs[program], dict(s.tensors), dict(s.dims)
         try:
@@ -94,11 +104,7 @@ class TritonAdapter(Adapter):
             late_us = (now() - closed) / 1e3
         except Exception as error:
             raise triton_refusal(error) from error
-        us = 1e3 * self.start.elapsed_time(self.end)
-        if late_us > 50 + 0.05 * us:
-            raise Refusal("CRASH", f"work went on for {late_us:.0f} us on other streams after the current one was done", "",
-                          "Enqueue everything on the current stream.")
-        return us
+        return 1e3 * self.start.elapsed_time(self.end), late_us
 
     def verify(self, program, number):
         self.timed(program, number, False)

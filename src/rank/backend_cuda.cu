@@ -18,10 +18,25 @@ namespace {
 
 using sculler::rank::FaultCode;
 
-// One block, one barrier of all ranks: what each rank did before is visible to all after.
-// What the GPU does first where there is no barrier.
-__global__ void take_over() {}
+// What a range of memory begins with, and where it ends.
+struct Range {
+  const char* begin;
+  uint64_t bytes;
+};
+constexpr uint64_t kPage = uint64_t{2} << 20;
 
+// What the GPU does first where there is no barrier. Every block reads a word of every page: translations went with
+// the other context, and a program that runs by itself would not miss them.
+__global__ void take_over(const Range* ranges, int n, unsigned* sink) {
+  unsigned seen = 0;
+  for (int r = 0; r < n; ++r) {
+    for (uint64_t at = threadIdx.x * kPage; at + 4 <= ranges[r].bytes; at += blockDim.x * kPage)
+      seen |= *reinterpret_cast<const volatile unsigned*>(ranges[r].begin + at);
+  }
+  if (seen == 0xffffffffu && n < 0) *sink = seen;
+}
+
+// One block, one barrier of all ranks: what each rank did before is visible to all after.
 __global__ void opening_barrier(ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> session(ncclCoopCta(), comm, ncclTeamTagLsa(), 0);
   session.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
@@ -97,6 +112,8 @@ struct sculler_backend {
   void* word = nullptr;
   void* scrub = nullptr;         // twice the L2
   size_t scrub_bytes = 0;
+  Range* ranges = nullptr;       // of all buffers, on the device
+  int sms = 0;
   cudaGraphExec_t graph = nullptr;
   bool timing = false;           // both events of this run are recorded
   Driver driver;
@@ -321,15 +338,29 @@ int flush(sculler_backend* self, sculler_backend_error* error) {
   return 0;
 }
 
+int take_over_gpu(sculler_backend* self, sculler_backend_error* error) {
+  if (self->ranges == nullptr) {
+    std::vector<Range> ranges;
+    for (const Buffer& b : self->buffers) ranges.push_back({static_cast<const char*>(b.ptr), b.bytes});
+    TRY_CUDA(cudaDeviceGetAttribute(&self->sms, cudaDevAttrMultiProcessorCount, self->device), kEnvironment);
+    TRY_CUDA(cudaMalloc(&self->ranges, ranges.size() * sizeof(Range)), kEnvironment);
+    TRY_CUDA(cudaMemcpy(self->ranges, ranges.data(), ranges.size() * sizeof(Range), cudaMemcpyHostToDevice), kEnvironment);
+  }
+  take_over<<<static_cast<unsigned>(self->sms), 256, 0, self->stream>>>(self->ranges, static_cast<int>(self->buffers.size()), nullptr);
+  TRY_CUDA(cudaGetLastError(), kLaunch);
+  return 0;
+}
+
 int barrier(sculler_backend* self, int32_t flush_l2, sculler_backend_error* error) {
   if (flush_l2 != 0) {
     if (int bad = flush(self, error)) return bad;
   }
   if (self->comm == nullptr) {
-    // The checker filled this GPU's memory in a context of its own: the change to this one, 135 us on an H200, must
-    // not be the first thing in the region.
-    take_over<<<1, 1, 0, self->stream>>>();
-    TRY_CUDA(cudaGetLastError(), kLaunch);
+    // The checker fills a GPU's memory in a context of its own: the change to this one, 135 us on an H200, must not be
+    // the first thing in the region.
+    if (self->spec.export_handles != 0) {
+      if (int bad = take_over_gpu(self, error)) return bad;
+    }
   } else if (self->lsa_barrier) {
     opening_barrier<<<1, 32, 0, self->stream>>>(self->dev_comm);
     TRY_CUDA(cudaGetLastError(), kLaunch);

@@ -30,7 +30,7 @@
 // 1: two stages are one that holds both halves of both factors; each is copied once.
 // sculler:tune JOINT in {0,1}
 #ifndef JOINT
-#define JOINT 1
+#define JOINT 0
 #endif
 // Kernels are brought to the multiprocessors while the ones before them end.
 // sculler:tune OVERLAP in {0,1}

@@ -16,7 +16,7 @@
 // 1: caches drop what was read first; 2: it passes the first one by.
 // sculler:tune LOADS in {0,1,2}
 #ifndef LOADS
-#define LOADS 1
+#define LOADS 0
 #endif
 // 1: caches drop what was written first.
 // sculler:tune STORES in {0,1}

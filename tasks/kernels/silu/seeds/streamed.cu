@@ -11,12 +11,12 @@
 // Pieces of 16 bytes of each input that a thread has in flight.
 // sculler:tune UNROLL in {1,2,4,8}
 #ifndef UNROLL
-#define UNROLL 2
+#define UNROLL 1
 #endif
 // 1: caches drop what was read first; 2: it passes the first one by.
 // sculler:tune LOADS in {0,1,2}
 #ifndef LOADS
-#define LOADS 1
+#define LOADS 0
 #endif
 // 1: caches drop what was written first.
 // sculler:tune STORES in {0,1}
