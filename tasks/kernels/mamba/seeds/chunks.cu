@@ -20,7 +20,7 @@
 // Channels of a thread: it reads B and C once for all of them.
 // sculler:tune TOGETHER in {1,2,4}
 #ifndef TOGETHER
-#define TOGETHER 2
+#define TOGETHER 1
 #endif
 
 namespace {
