@@ -377,7 +377,8 @@ Result<Task> load_task(Files& files, const std::string& folder) {
   }
   task.precision_products = task.precision_input;
   if (precision->has("products")) {
-    auto products = word_of(*precision, "products", {"f32", "split_tf32", "split_bf16", "split_f16"});
+    auto products =
+        word_of(*precision, "products", {"f32", "split_tf32", "split_bf16", "split_f16"});
     if (!products) return fail(products.error());
     task.precision_products = *products;
   }

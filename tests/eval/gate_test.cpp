@@ -2,7 +2,6 @@
 #include "eval/gate.h"
 
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <atomic>
