@@ -280,7 +280,7 @@ Status run_in_folder(const App& app, const std::string& folder, const Settings& 
           fmt::format("best: {} → {} ({}, directive.json, verdict.json, README.md){}      next: "
                       "sculler export {}",
                       best.program, join_path(shown, "best"), best.candidate.source->file_name,
-                      best.confirmed ? ", confirmed on fresh seeds" : "", shown));
+                      best.confirmed ? best.confirmation() : "", shown));
       if (!summary->best_baseline.empty() && best.score > 0) {
         app.print(fmt::format("{:.2f}× over {}, the best of {} baseline{}",
                               best.ratio.count(summary->best_baseline) > 0

@@ -205,4 +205,31 @@ uint64_t ArtifactCache::trim() {
   return sum;
 }
 
+uint64_t trim_files(const std::string& folder, uint64_t max_bytes) {
+  struct Item {
+    fs::file_time_type used;
+    fs::path path;
+    uint64_t bytes;
+  };
+  std::vector<Item> items;
+  uint64_t sum = 0;
+  std::error_code why;
+  for (const auto& entry : fs::directory_iterator(folder, why)) {
+    std::error_code gone;  // another evaluator may be at it
+    const uint64_t bytes = entry.file_size(gone);
+    if (gone) continue;
+    items.push_back({entry.last_write_time(gone), entry.path(), bytes});
+    sum += bytes;
+  }
+  if (sum <= max_bytes) return sum;
+  std::sort(items.begin(), items.end(),
+            [](const Item& a, const Item& b) { return a.used < b.used; });
+  for (const auto& item : items) {
+    if (sum <= max_bytes - max_bytes / 10) break;
+    fs::remove(item.path, why);
+    sum -= item.bytes;
+  }
+  return sum;
+}
+
 }  // namespace sculler::eval

@@ -50,6 +50,10 @@ class ArtifactCache {
   uint64_t max_bytes_;
 };
 
+// Drops files of a folder, least recently used first, until the sum is below the bound. Returns the
+// bytes that are left. Who has one open keeps it.
+uint64_t trim_files(const std::string& folder, uint64_t max_bytes);
+
 // Size, time and hash of a file now; nothing where it cannot be read.
 [[nodiscard]] std::optional<Dependency> observe(const std::string& path);
 // True where the file still has the same size and time, or else the same content.

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/strings.h"
+#include "eval/cache.h"
 #include "eval/cascade_context.h"
 #include "eval/stopwatch.h"
 
@@ -54,6 +55,8 @@ Verdict Cascade::run(const Job& job) {
   v.source_sha256 = source_hash(job);
   v.containment = machine_.containment;
   if (!machine_.containment_why.empty()) add_note(v, "containment: " + machine_.containment_why);
+
+  if (machine_.expected_bytes != 0) trim_files(machine_.expected_cache, machine_.expected_bytes);
 
   using Step = bool (Cascade::*)(Context&);
   struct Entry {

@@ -51,6 +51,7 @@ struct Machine {
   int nccl_version = 0;
   int n_threads = 1;                   // that a cpu candidate may use
   std::string expected_cache;          // folder
+  uint64_t expected_bytes = 0;         // its bound, kept before every job; 0: none
   std::map<Target, double> spreads{};  // the margins of comparisons that are recorded (spread.h)
   ClockReader* clocks = nullptr;       // null: not recorded
   SourceLines* lines = nullptr;        // null: calls in host code have none

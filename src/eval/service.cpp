@@ -52,7 +52,7 @@ std::string usage() {
 
   --spool DIR          verdicts are kept there; a job that has one is answered from it
   --cache DIR          compiled artifacts and expected outputs (default: $XDG_CACHE_HOME/sculler)
-  --cache-bytes N      bound of the compile cache (default 8 GiB)
+  --cache-bytes N      bound of the compile cache, and of the expected outputs (default 8 GiB each)
   --parallel N         jobs at once (default: one a core)
   --gpu-checks N       checks that share the GPUs at once (default: 1); timings never share them
   --arch 90a           --pack: the GPUs' architecture
@@ -210,6 +210,7 @@ Result<std::unique_ptr<Service>> Service::make(const Options& options) {
   s->machine.nccl_version = s->toolchain.nccl_version;
   s->machine.n_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   s->machine.expected_cache = s->cache_folder + "/expected";
+  s->machine.expected_bytes = options.cache_bytes;
   if (auto done = real_files().mkdirs(s->machine.expected_cache); !done) return fail(done.error());
   s->machine.clocks = &s->clocks;
   s->lines = std::make_unique<ToolLines>(real_processes(), s->sandbox, s->toolchain);

@@ -8,6 +8,13 @@
 #include "base/strings.h"
 
 namespace sculler::search {
+
+std::string Elite::confirmation() const {
+  if (!confirmed) return ", not confirmed";
+  return verdict.status == "AMBIGUOUS" ? ", confirmed on fresh seeds as right, its speed undecided"
+                                       : ", confirmed on fresh seeds";
+}
+
 namespace {
 
 std::string readme(const Summary& summary, const BestContext& context) {
@@ -43,10 +50,10 @@ std::string readme(const Summary& summary, const BestContext& context) {
                                interval->second.first, interval->second.second);
     }
   }
-  out += fmt::format("\n- target {}{}{}\n- status {}{}\n- containment {}\n", context.target,
-                     context.profile.empty() ? "" : ", hardware profile ", context.profile,
-                     v.status, best.confirmed ? ", confirmed on fresh seeds" : ", not confirmed",
-                     v.containment.empty() ? "not said" : v.containment);
+  out +=
+      fmt::format("\n- target {}{}{}\n- status {}{}\n- containment {}\n", context.target,
+                  context.profile.empty() ? "" : ", hardware profile ", context.profile, v.status,
+                  best.confirmation(), v.containment.empty() ? "not said" : v.containment);
   if (v.recorded)
     out += "- recorded: the verdict is a cassette's, nothing was evaluated in this run\n";
   if (source.has_directive) {

@@ -54,6 +54,9 @@ struct Elite {
   bool confirmed = false;
   std::optional<Verdict> measured{};  // on GPUs, in a batch
   std::string measured_text{};
+
+  // ", confirmed on fresh seeds", where its speed was not decided there too; ", not confirmed".
+  [[nodiscard]] std::string confirmation() const;
 };
 
 struct Summary {

@@ -65,6 +65,7 @@ CachedFile CachedFile::map(const std::string& path, uint64_t bytes) {
     if (data != MAP_FAILED) {
       file.data_ = data;
       file.bytes_ = bytes;
+      (void)::futimens(fd, nullptr);  // used now: what is old is dropped first
     }
   }
   ::close(fd);

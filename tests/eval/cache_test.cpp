@@ -75,6 +75,22 @@ TEST_F(CacheTest, TrimDropsTheLeastRecentlyUsed) {
   EXPECT_FALSE(cache.find(keys[2]));
 }
 
+TEST_F(CacheTest, FilesOfAFolderAreTrimmedOldestFirst) {
+  for (int i = 0; i < 5; ++i) {
+    const fs::path file = fs::path(folder_) / std::to_string(i);
+    fs::create_directories(folder_);
+    std::ofstream(file) << std::string(1000, 'x');
+    fs::last_write_time(file,
+                        fs::file_time_type::clock::now() - std::chrono::hours(i == 3 ? 9 : i));
+  }
+  EXPECT_EQ(trim_files(folder_, 5000), 5000U);
+  EXPECT_EQ(trim_files(folder_, 4000), 3000U);
+  EXPECT_FALSE(fs::exists(fs::path(folder_) / "3"));
+  EXPECT_FALSE(fs::exists(fs::path(folder_) / "4"));
+  EXPECT_TRUE(fs::exists(fs::path(folder_) / "0"));
+  EXPECT_EQ(trim_files(folder_ + "/no/such", 1), 0U);
+}
+
 TEST_F(CacheTest, StagedFoldersOfTheDeadAreRemoved) {
   ArtifactCache cache(folder_, 1 << 20);
   ASSERT_TRUE(cache.open());
