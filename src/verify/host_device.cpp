@@ -228,10 +228,12 @@ Result<uint64_t> HostDevice::changed_inputs(int rank, int set, int content) {
 }
 
 Status HostDevice::prepare(int content) {
-  // Outside of the timed region, so that the comparison follows it at once.
+  // Outside of the timed region, so that the comparison follows it at once. Inputs too: a content
+  // that comes for the first time is filled as those that came before.
   for (int r = 0; r < job_.n_ranks; ++r) {
     for (std::size_t i = 0; i < job_.buffers.size(); ++i) {
       const Role role = job_.buffers[i].role;
+      if (role == Role::kInput) kept_input(r, static_cast<int>(i), content);
       if (role != Role::kOutput && role != Role::kInOut) continue;
       if (auto e = reference_.expected(content, r, static_cast<int>(i)); !e) return fail(e.error());
     }

@@ -273,6 +273,8 @@ Result<const ExpectedBuffer*> Reference::expected(int content, int rank, int buf
   if (found == nullptr) {
     if (auto done = compute(content, source); !done) return fail(done.error());
     save_cached(content, source);
+    // From the file from now on, so that no later use of this content costs more than another's.
+    load_cached(content, source);
     found = find();
   }
   if (found == nullptr)

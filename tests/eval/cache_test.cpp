@@ -88,7 +88,7 @@ TEST_F(CacheTest, FilesOfAFolderAreTrimmedOldestFirst) {
   EXPECT_FALSE(fs::exists(fs::path(folder_) / "3"));
   EXPECT_FALSE(fs::exists(fs::path(folder_) / "4"));
   EXPECT_TRUE(fs::exists(fs::path(folder_) / "0"));
-  EXPECT_EQ(trim_files(folder_ + "/no/such", 1), 0U);
+  EXPECT_EQ(trim_files((fs::path(folder_) / "no-such").string(), 1), 0U);
 }
 
 TEST_F(CacheTest, StagedFoldersOfTheDeadAreRemoved) {
