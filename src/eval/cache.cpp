@@ -172,14 +172,33 @@ void ArtifactCache::remember_source(const std::string& source_key, const std::st
   (void)real_files().write_atomic(path, dump_json(entries));
 }
 
-uint64_t ArtifactCache::trim() {
-  struct Item {
-    fs::path path;
-    fs::file_time_type used;
-    uint64_t bytes;
-  };
-  std::vector<Item> items;
+namespace {
+
+struct Item {
+  fs::path path;
+  fs::file_time_type used;
+  uint64_t bytes;
+};
+
+// Drops items, least recently used first, where they are above the bound; the bytes that are left.
+template <class Drop>
+uint64_t drop_oldest(std::vector<Item> items, uint64_t max_bytes, const Drop& drop) {
   uint64_t sum = 0;
+  for (const auto& item : items) sum += item.bytes;
+  if (sum <= max_bytes) return sum;
+  std::sort(items.begin(), items.end(),
+            [](const Item& a, const Item& b) { return a.used < b.used; });
+  for (const auto& item : items) {
+    if (sum <= max_bytes - max_bytes / 10 || !drop(item.path)) break;
+    sum -= item.bytes;
+  }
+  return sum;
+}
+
+}  // namespace
+
+uint64_t ArtifactCache::trim() {
+  std::vector<Item> items;
   std::error_code why;
   for (const auto& shard : fs::directory_iterator(folder_ + "/objects", why)) {
     std::error_code inner;
@@ -187,49 +206,30 @@ uint64_t ArtifactCache::trim() {
       std::error_code ignored;
       items.push_back(
           {entry.path(), fs::last_write_time(entry.path(), ignored), bytes_below(entry.path())});
-      sum += items.back().bytes;
     }
   }
-  if (sum <= max_bytes_) return sum;
-  std::sort(items.begin(), items.end(),
-            [](const Item& a, const Item& b) { return a.used < b.used; });
-  for (const auto& item : items) {
-    if (sum <= max_bytes_ - max_bytes_ / 10) break;
+  return drop_oldest(std::move(items), max_bytes_, [&](const fs::path& path) {
     // Out of sight first, so that no reader finds half an object.
     auto grave = stage();
-    if (!grave) break;
-    fs::rename(item.path, *grave + "/old", why);
+    if (!grave) return false;
+    fs::rename(path, *grave + "/old", why);
     fs::remove_all(*grave, why);
-    sum -= item.bytes;
-  }
-  return sum;
+    return true;
+  });
 }
 
 uint64_t trim_files(const std::string& folder, uint64_t max_bytes) {
-  struct Item {
-    fs::file_time_type used;
-    fs::path path;
-    uint64_t bytes;
-  };
   std::vector<Item> items;
-  uint64_t sum = 0;
   std::error_code why;
   for (const auto& entry : fs::directory_iterator(folder, why)) {
     std::error_code gone;  // another evaluator may be at it
     const uint64_t bytes = entry.file_size(gone);
-    if (gone) continue;
-    items.push_back({entry.last_write_time(gone), entry.path(), bytes});
-    sum += bytes;
+    if (!gone) items.push_back({entry.path(), entry.last_write_time(gone), bytes});
   }
-  if (sum <= max_bytes) return sum;
-  std::sort(items.begin(), items.end(),
-            [](const Item& a, const Item& b) { return a.used < b.used; });
-  for (const auto& item : items) {
-    if (sum <= max_bytes - max_bytes / 10) break;
-    fs::remove(item.path, why);
-    sum -= item.bytes;
-  }
-  return sum;
+  return drop_oldest(std::move(items), max_bytes, [&](const fs::path& path) {
+    fs::remove(path, why);
+    return true;
+  });
 }
 
 }  // namespace sculler::eval

@@ -274,7 +274,8 @@ Result<const ExpectedBuffer*> Reference::expected(int content, int rank, int buf
     if (auto done = compute(content, source); !done) return fail(done.error());
     save_cached(content, source);
     // From the file from now on, so that no later use of this content costs more than another's.
-    load_cached(content, source);
+    if (load_cached(content, source))
+      std::erase_if(held_, [&](const auto& one) { return one.first.first == source; });
     found = find();
   }
   if (found == nullptr)

@@ -69,10 +69,15 @@ def chosen(parser, wanted):
             if "cuda" in tomllib.loads((KERNELS / name / "task.toml").read_text())["targets"]]
 
 
+def work_of(task, size):
+    """Bytes and operations of a size of a task, by name."""
+    dims = dims_of(task, size)
+    return {key: eval(value, {}, dims) for key, value in task["work"].items() if isinstance(value, str)}
+
+
 def microseconds(task, size):
     """A guess that orders the jobs."""
-    dims = dims_of(task, size)
-    work = {key: eval(value, {}, dims) for key, value in task["work"].items() if isinstance(value, str)}
+    work = work_of(task, size)
     return max(work.get("flops", 0) / 60e6, work.get("flops_vec", 0) / 30e6, work["hbm_bytes"] / 3e6)
 
 

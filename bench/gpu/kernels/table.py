@@ -11,13 +11,9 @@ import tomllib
 import pack
 
 
-def work_of(task, dims):
-    return {key: eval(value, {}, dims) for key, value in task["work"].items() if isinstance(value, str)}
-
-
 def floor_us(task, size, rates):
     """The longest of bytes, products and other operations at these rates (docs/kernels.md, Ceilings)."""
-    work = work_of(task, pack.dims_of(task, size))
+    work = pack.work_of(task, size)
     products = rates[task.get("precision", {}).get("products", "f32") + "_tflops"]
     return max(work["hbm_bytes"] / rates["memory_gbs"] / 1e3, work.get("flops", 0) / products / 1e6,
                work.get("flops_vec", 0) / rates["vector_tflops"] / 1e6)
